@@ -1,4 +1,4 @@
-"""Compares the reader with independent models on random cases, until a time is over."""
+"""Compares the reader with independent models on random cases, up to a time limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from harness.pool import Worker
 from harness.worker import scratch, unavailable
 from models import KINDS
 
-#: Differences of a kind whose files are kept; further ones are reported with their seeds alone.
+#: Maximum number of differences of a kind whose files are kept. Only the seeds of others are
+#: reported.
 _MOST_KEPT = 30
 
 
@@ -61,7 +62,7 @@ def _table(tallies: dict[str, Tally]) -> None:
 
 def attack(arguments: argparse.Namespace, kinds: list[str]) -> int:
     """Runs cases of the kinds in turns; returns the exit status."""
-    # Days have a million seeds each, so that no case of another day comes again.
+    # Each day has its own million seeds, so that days do not repeat each other's cases.
     day = int(datetime.date.today().strftime("%Y%m%d"))
     first = day * 1_000_000 if arguments.seed is None else arguments.seed
     print(f"seeds from {first}", flush=True)
@@ -90,12 +91,12 @@ def attack(arguments: argparse.Namespace, kinds: list[str]) -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     arguments = _arguments()
     kinds = arguments.kind or KINDS
     missing = {kind: reason for kind in kinds if (reason := unavailable(kind)) is not None}
     for kind, reason in missing.items():
-        print(f"The kind {kind} is left out: {reason}")
+        print(f"Skipping the kind {kind}: {reason}")
     kinds = [kind for kind in kinds if kind not in missing]
     if not kinds:
         return 0

@@ -1,7 +1,7 @@
-"""Checks that each kind notices faults: `python attack --self-check`, or this file alone.
+"""Checks that each kind detects faults: `python attack --self-check`, or this file alone.
 
-A fault changes what the reader delivered before it is compared. A model that accepts a dropped
-sequence or a changed value proves nothing.
+A fault changes the reader's output before it is compared. A model that accepts a dropped sequence
+or a changed value proves nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from harness.faults import FAULTS
 from harness.worker import scratch, unavailable
 from models import KINDS
 
-#: Seeds that are tried for each fault, and how many corrupted cases are enough.
+#: Number of seeds to try for each fault, and of corrupted cases that are enough.
 _SEEDS = 60
 _ENOUGH = 5
-#: Faults that each kind must have been tried with.
+#: Faults that must apply to each kind.
 _NEEDED = {"drop_sequence", "change_value", "swap_sequences"}
 
 
 def _run(kind: str, seed: int, fault: Fault | None, place: Path) -> tuple[bool, bool]:
-    """Whether a case was corrupted, and whether a difference was noticed."""
+    """Returns whether a case was corrupted, and whether a difference was detected."""
     model = importlib.import_module(f"models.{kind}")
     folder = place / "case"
     folder.mkdir()
@@ -43,7 +43,7 @@ def _run(kind: str, seed: int, fault: Fault | None, place: Path) -> tuple[bool, 
 
 
 def _check_fault(kind: str, fault: Fault, place: Path, clean: list[int]) -> tuple[int, list[int]]:
-    """The number of corrupted cases, and the seeds of those that were not noticed."""
+    """Returns the number of corrupted cases, and the seeds of those that were not detected."""
     corrupted, missed = 0, []
     for seed in clean:
         is_corrupted, is_noticed = _run(kind, seed, fault, place)
@@ -56,13 +56,13 @@ def _check_fault(kind: str, fault: Fault, place: Path, clean: list[int]) -> tupl
 
 
 def check(kinds: list[str]) -> int:
-    """Injects all faults into all kinds; returns the exit status."""
+    """Injects all faults into all kinds, and returns the exit status."""
     cntk_reader.set_log_callback(lambda _level, _line: None)
     is_well = True
     with scratch() as name:
         place = Path(name)
         for kind in kinds:
-            # A case that differs by itself cannot show whether a fault is noticed.
+            # A case with a genuine difference cannot show whether a fault is detected.
             clean = [seed for seed in range(_SEEDS) if not _run(kind, seed, None, place)[1]]
             for fault in FAULTS:
                 words = fault.__name__
@@ -79,7 +79,7 @@ def check(kinds: list[str]) -> int:
 
 
 def main() -> int:
-    """The command: all kinds that can run here."""
+    """Runs the command on all kinds that can run here."""
     return check([kind for kind in KINDS if unavailable(kind) is None])
 
 

@@ -22,16 +22,17 @@ using Clock = std::chrono::steady_clock;
 
 inline double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Seconds since then.
+// Returns the seconds since `begin`.
 inline double Since(Clock::time_point begin) { return Seconds(Clock::now() - begin); }
 
-// Times reading, minibatch by minibatch. A sweep's time ends with the minibatch that has the flag; what
-// follows the last flag counts as one more.
+// Times reading, minibatch by minibatch. A sweep ends with the minibatch that has the flag;
+// minibatches after the last flag count as another sweep.
 class Stopwatch {
  public:
   explicit Stopwatch(Clock::time_point begin) : start_(begin), begin_(begin) {}
 
-  // After each minibatch that has data. `samples`: the largest count of any stream, without gaps.
+  // Call after each minibatch with data. `samples` is the largest count of any stream, without
+  // gaps.
   void Add(std::size_t samples, bool end_of_sweep) {
     if (result_.minibatches == 0) result_.first = Since(start_);
     result_.samples += samples;
@@ -58,9 +59,9 @@ class Stopwatch {
   bool in_sweep_ = false;
 };
 
-// Seconds that the C library takes to copy `bytes` bytes in `pieces` pieces out of memory that no cache
-// holds, on as many threads as given, each with memory of its own: the least time in which they can be
-// delivered.
+// Returns the seconds that the C library takes to copy `bytes` bytes in `pieces` pieces from
+// uncached memory, on `threads` threads with separate memory: a lower bound for delivering the
+// data.
 inline double CopySeconds(std::size_t bytes, std::size_t pieces, unsigned threads = 1) {
   if (bytes == 0 || pieces == 0 || threads == 0) return 0;
   const std::size_t size = std::max<std::size_t>(bytes / pieces, 1);
@@ -74,7 +75,7 @@ inline double CopySeconds(std::size_t bytes, std::size_t pieces, unsigned thread
     for (std::size_t piece = 0; piece < count; ++piece) {
       if (at + size > from.size()) at = 0;
       std::memcpy(to.data(), from.data() + at, size);
-      // The compiler must not see that the copy is never read.
+      // Keeps the compiler from removing the unread copy.
       asm volatile("" : : "r"(to.data()) : "memory");
       at += size;
     }
@@ -89,7 +90,8 @@ inline double CopySeconds(std::size_t bytes, std::size_t pieces, unsigned thread
   return Seconds(*std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end()));
 }
 
-// A line of /proc/self/status in bytes: VmRSS is the resident memory, VmHWM its peak. 0 where there is none.
+// Returns a line of /proc/self/status in bytes: VmRSS is the resident memory, VmHWM its peak. 0 if
+// there is none.
 inline std::size_t Memory(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -98,8 +100,8 @@ inline std::size_t Memory(const std::string& name) {
   return 0;
 }
 
-// Equal for two readers that give the same minibatches in the same order. Columns that belong to no sequence
-// do not count: their content is unspecified.
+// A digest that is equal for readers that deliver the same minibatches in the same order. Columns
+// that belong to no sequence are ignored, because their contents are unspecified.
 class Digest {
  public:
   void Add(const json::Minibatch& minibatch) {

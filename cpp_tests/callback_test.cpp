@@ -1,4 +1,4 @@
-// Whatever a callback throws becomes an error of the call that needed it, and never leaves the callback.
+// Exceptions in callbacks become errors of the call that needed the callback, and never leave it.
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ namespace cr = cntk::reader;
 
 namespace {
 
-// What is thrown: something of the user's, or no std::exception at all.
+// The exception: a user's std::exception, or a value of another type.
 enum class Thrown { kException, kNumber };
 
-// The callbacks that throw, one at a time.
+// The callbacks that throw, one per case.
 enum class Where {
   kNowhere,
   kOpen,
@@ -89,7 +89,7 @@ class System : public cr::FileSystem {
   const Trap& trap_;
 };
 
-// One sequence, a one, that is fetched or in an array, and found by callback.
+// One sequence of one value, fetched or in an array, and matched by a callback.
 class Source : public cr::UserDeserializer, public cr::SequenceMatcher {
  public:
   Source(const Trap& trap, std::string stream, bool fetches, bool matches)
@@ -98,7 +98,7 @@ class Source : public cr::UserDeserializer, public cr::SequenceMatcher {
   std::vector<cr::UserStream> GetStreams() override { return {{stream_, {1, 1, 1}}}; }
   std::uint32_t GetChunkCount() override { return 2; }
   std::optional<cr::UserSequences> GetSequences(std::uint32_t chunk) override {
-    // That of the first chunk is asked for before there is a reader.
+    // The list of the first chunk is requested before there is a reader.
     if (chunk > 0) trap_.Pass(Where::kGetSequences);
     cr::UserSequences sequences;
     sequences.count = 1;
@@ -186,10 +186,10 @@ void Check(Trap& trap, Where where, const char* who, const Read& read) {
     trap = {where, thrown};
     const std::string expected = thrown == Thrown::kException
                                      ? std::string("an exception of mine")
-                                     : std::string(who) + " has thrown something that is no std::exception.";
+                                     : std::string(who) + " threw an exception that is not a std::exception.";
     try {
       read();
-      ADD_FAILURE() << "no error, where " << static_cast<int>(where);
+      ADD_FAILURE() << "no error in callback " << static_cast<int>(where);
     } catch (const cr::Error& error) {
       EXPECT_NE(std::string(error.what()).find(expected.substr(0, expected.size() - 1)), std::string::npos)
           << error.what();
@@ -240,7 +240,7 @@ TEST(Callbacks, OfConversionsMayThrow) {
   std::filesystem::remove_all(folder);
 }
 
-// A function that may throw is no callback: that does not compile.
+// A function that may throw does not compile as a callback.
 template <typename Function, typename = void>
 struct IsCallback : std::false_type {};
 template <typename Function>

@@ -1,4 +1,4 @@
-// Calls that are ended from another thread.
+// Calls that are cancelled from another thread.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace {
 
 using CancellerTest = DataTest;
 
-// A format whose chunks of two sequences wait until they may be loaded.
+// A deserializer whose chunks of two sequences block until Open is called.
 class Gated : public cr::UserDeserializer {
  public:
   std::vector<cr::UserStream> GetStreams() override {
@@ -44,7 +44,7 @@ class Gated : public cr::UserDeserializer {
   bool is_open_ = false;
 };
 
-TEST_F(CancellerTest, AReadEndsAndLosesNothing) {
+TEST_F(CancellerTest, CancelledReadLosesNothing) {
   const auto user = std::make_shared<Gated>();
   auto canceller = std::make_unique<cr::Canceller>();
   cr::Reader reader = cr::Reader::FromUser(user, "randomize = false", canceller.get());
@@ -64,7 +64,7 @@ TEST_F(CancellerTest, AReadEndsAndLosesNothing) {
   EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(CancellerTest, ReadersAreOpenedWithIt) {
+TEST_F(CancellerTest, IdleReaderHasNothingToCancel) {
   const cr::Canceller canceller;
   cr::Reader reader = cr::Reader::FromText(Configuration(Lines(5)), {}, {}, &canceller);
   reader.StartEpoch(Sweep(2));
@@ -72,7 +72,7 @@ TEST_F(CancellerTest, ReadersAreOpenedWithIt) {
   EXPECT_FALSE(canceller.Cancel());
 }
 
-TEST_F(CancellerTest, AWaitHasALimitAndLosesNothing) {
+TEST_F(CancellerTest, TimeoutLosesNothing) {
   using std::chrono::milliseconds;
   const auto user = std::make_shared<Gated>();
   cr::Reader reader = cr::Reader::FromUser(user, "randomize = false");
@@ -93,7 +93,7 @@ TEST_F(CancellerTest, AWaitHasALimitAndLosesNothing) {
   EXPECT_FALSE(reader.NextStep());
   EXPECT_EQ(reader.NextStep(milliseconds(0), step), cr::Outcome::kEndOfEpoch);
   EXPECT_FALSE(step);
-  // CNTK's way to read: a minibatch without data, which is no step.
+  // GetMinibatch, as in CNTK, returns a minibatch without data, which is not a step.
   const cr::Minibatch nothing = reader.GetMinibatch();
   EXPECT_TRUE(!nothing && !nothing.IsStep() && nothing.EndOfEpoch());
 }

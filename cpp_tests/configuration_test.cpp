@@ -1,4 +1,5 @@
-// Builders of configurations: the options they set, and that they read the same minibatches as a text does.
+// Builders of configurations: the options that they set, and that they read the same minibatches as
+// a text.
 
 #include <cntk_reader_host.h>
 
@@ -16,7 +17,7 @@ struct FreeSection {
 };
 using Section = std::unique_ptr<cntk_reader_section, FreeSection>;
 
-// The keys of a section with their texts, without quotes and blanks.
+// Returns the keys of a section with their texts, without quotes and blanks.
 Keys KeysOf(const cntk_reader_section* section) {
   std::vector<cntk_reader_section_entry> entries(64);
   std::size_t count = 0;
@@ -40,7 +41,7 @@ Section Child(const cntk_reader_section* section, const char* key) {
   return Section(child);
 }
 
-// A section from its text, as the configuration language has it.
+// Parses a section in the configuration language.
 Section Parse(const std::string& text) {
   const cntk_reader_section_entry entry = {"d", 1, text.data(), text.size(), 0, 0};
   cntk_reader_section* outer = nullptr;
@@ -51,7 +52,7 @@ Section Parse(const std::string& text) {
   return Child(outer, "d");
 }
 
-// The keys of each stream.
+// Returns the keys of each stream.
 std::map<std::string, Keys> Input(const cntk_reader_section* section) {
   std::map<std::string, Keys> streams;
   const Section input = Child(section, "input");
@@ -74,7 +75,7 @@ void ExpectText(const Builder& builder, Keys keys, const std::map<std::string, K
 
 class Configuration : public DataTest {
  protected:
-  // All that a sweep delivers: values, indices and flags.
+  // Returns everything that a sweep delivers: values, indices and flags.
   static std::string Sweep1(cr::Reader reader) {
     std::string all;
     reader.StartEpoch(Sweep(3));
@@ -145,8 +146,8 @@ TEST_F(Configuration, TextOfCtfAndCbf) {
              with(cbf, {{"file", "(file:a%20%22:b)"}, {"sharedids", "true"}}), {});
 }
 
-// The files of a list follow each other, and ids are numbers of each file unless they are shared.
-TEST_F(Configuration, SeveralFilesAreReadOneAfterTheOther) {
+// Files of a list follow each other; ids are separate for each file unless they are shared.
+TEST_F(Configuration, SeveralFilesAreReadInOrder) {
   Write("part-1.ctf", "1 |x 1\n2 |x 2\n");
   Write("part-2.ctf", "3 |x 3\n");
   cr::ReaderOptions options;
@@ -243,7 +244,7 @@ TEST_F(Configuration, TextOfSpeechDeserializers) {
                 {"labelmappingfile", "states.list"},
                 {"phoneboundaries", "true"},
                 {"cacheindex", "true"}}}});
-  // A URL stands for a path that quotes do not protect.
+  // Paths that cannot be quoted are written as URLs.
   ExpectText(cr::HtkMlfDeserializer("labels", "a*.mlf", 132).AddMlfFile("b.mlf"), keys("HTKMLFDeserializer"),
              {{"labels", {{"labeldim", "132"}, {"mlffilelist", "(file:a%2A.mlf:b.mlf)"}}}});
   ExpectText(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).AddMlfFile("b.bin").CacheIndex(),
@@ -272,7 +273,7 @@ TEST_F(Configuration, TextOfSpeechDeserializers) {
       {{"k", {{"dim", "40"}, {"arkfile", "f.ark"}, {"format", "sparse"}, {"expandtoutterance", "true"}}}});
 }
 
-// Two script files and two label files, whose names no text could have without a URL.
+// Two script files and two label files, whose names can only be written as URLs.
 TEST_F(Configuration, SpeechIsReadWithAnyNames) {
   const auto utterance = [&](const std::string& name, char value) {
     // Two frames of one number, 4 bytes each, in big-endian order; the kind is USER.
@@ -310,7 +311,7 @@ TEST_F(Configuration, SpeechIsReadWithAnyNames) {
   EXPECT_EQ(kaldi.GetMinibatch()["k;"].Column<float>(1)[0], 5.0f);
 }
 
-// Each array is a stream; keys are those of the language.
+// Each array is a stream; the keys are the language's.
 TEST_F(Configuration, TextOfArrays) {
   ExpectText(cr::NumpyDeserializer()
                  .Array("x", "x.npy")
@@ -323,7 +324,7 @@ TEST_F(Configuration, TextOfArrays) {
   EXPECT_EQ(ErrorOf([] { cr::NumpyDeserializer().DefinesMinibatchSize(); }).Kind(), cr::ErrorKind::kConfig);
 }
 
-// Two rows of two dimensions, and lengths that make one sequence of them.
+// Two rows of two dimensions, and lengths that make them one sequence.
 TEST_F(Configuration, ArraysAreReadWithAnyNames) {
   const auto array = [&](const std::string& name, const char* type, const char* shape, std::string values) {
     std::string described =
@@ -382,7 +383,7 @@ TEST_F(Configuration, ASingleDeserializerNeedsNoList) {
   EXPECT_EQ(Sweep1(cr::Reader::Open(ctf)), Sweep1(cr::Reader::Open({ctf})));
 }
 
-TEST_F(Configuration, BothWaysDeliverTheSame) {
+TEST_F(Configuration, BuildersAndTextDeliverTheSame) {
   const std::string file = Write("data.ctf", Lines(40));
   const auto ctf = cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5).ChunkSize(100);
   cr::ReaderOptions options;
@@ -392,7 +393,7 @@ TEST_F(Configuration, BothWaysDeliverTheSame) {
   const std::string text = options.Text() + "deserializers = ( " + ctf.Text() + " )";
   EXPECT_EQ(by_types, Sweep1(cr::Reader::FromText(text)));
   EXPECT_EQ(std::count(by_types.begin(), by_types.end(), '|') > 0, true);
-  // Two files, joined by key; the order of the list counts.
+  // Two files, joined by key; their order matters.
   std::string labels;
   for (int i = 39; i >= 0; --i) labels += std::to_string(i) + " |z " + std::to_string(100 + i) + "\n";
   const std::string keyed = Write("keyed.ctf", [] {
@@ -411,7 +412,7 @@ TEST_F(Configuration, BothWaysDeliverTheSame) {
   EXPECT_EQ(minibatch["x"].Column<float>(7)[0], 7.0f);
 }
 
-TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
+TEST_F(Configuration, UnusualFileNamesAreTakenLiterally) {
   for (const std::string name :
        {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf", "[list] (1:2) ; = .ctf", " blanks ", "a\" #b",
         "line\nbreak.ctf", "default", "file:a", "a%20b", "'single'", "back\\slash"}) {
@@ -422,7 +423,7 @@ TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
     const std::string text = cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5).Text();
     EXPECT_EQ(cr::Reader::FromText("deserializers = (" + text + ")").GetSizes().samples, 3u) << text;
   }
-  // No text at all.
+  // Without any text.
   const std::string bytes = Write("\xff\xfe.ctf", Lines(3));
   EXPECT_EQ(cr::Reader::Open({cr::CtfDeserializer(bytes).Dense("x", 2).Sparse("y", 5)}).GetSizes().samples,
             3u);
@@ -499,7 +500,7 @@ TEST_F(Configuration, StreamNamesMayHaveAnyCharacters) {
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer(file).Alias("x"); }).Kind(), cr::ErrorKind::kConfig);
 }
 
-TEST_F(Configuration, TextOfANameThatTheLanguageCannotSay) {
+TEST_F(Configuration, NamesThatTheLanguageCannotWrite) {
   for (const std::string name :
        {"a b=c", " x", "a;b", "a[0]", "x #y", "$a$b", "two\nlines", "q\"", "default"}) {
     const auto kind = [&](const auto& builder) { return ErrorOf([&] { builder.Text(); }).Kind(); };
@@ -551,7 +552,7 @@ TEST_F(Configuration, TruncationNeedsATruncatedReader) {
   EXPECT_EQ(ErrorOf([&] { reader.SetConfiguration(configuration); }).Kind(), cr::ErrorKind::kInvalidArgument);
 }
 
-TEST_F(Configuration, MessagesCallOptionsWhatTheHeaderCallsThem) {
+TEST_F(Configuration, MessagesUseTheHeadersOptionNames) {
   const std::string file = Write("data.ctf", "0 |x 1 2\n0 |x 3 4\n");
   const std::string texts = Write("texts.ctf", "utt1 |x 1 2\n");
   const auto message = [](const cr::ReaderOptions& options, const cr::CtfDeserializer& ctf) {

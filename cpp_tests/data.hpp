@@ -1,4 +1,4 @@
-// Data for the tests: small text files in a folder that is removed after the test.
+// Test data: small text files in a folder that is removed after the test.
 
 #ifndef CNTK_READER_CPP_TESTS_DATA_HPP
 #define CNTK_READER_CPP_TESTS_DATA_HPP
@@ -13,7 +13,7 @@
 
 namespace cr = cntk::reader;
 
-// A test with a folder of its own.
+// A test with its own folder.
 class DataTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,8 +34,9 @@ class DataTest : public testing::Test {
     return Path(name);
   }
 
-  // A configuration with a dense stream x of 2 values and a sparse stream y of 5, in the order of the file.
-  // `deserializer` goes into the deserializer's section, `options` into the reader's.
+  // Returns a configuration with a dense stream x of 2 values and a sparse stream y of 5, in the
+  // order of the file. `deserializer` goes into the deserializer's section, `options` into the
+  // reader's.
   std::string Configuration(const std::string& content, const std::string& options = "",
                             const std::string& deserializer = "") const {
     const std::string file = Write("data.ctf", content);
@@ -53,7 +54,7 @@ class DataTest : public testing::Test {
     return cr::Reader::FromText(Configuration(content, options, deserializer));
   }
 
-  // One epoch of one sweep.
+  // Returns an epoch of one sweep.
   static cr::EpochConfiguration Sweep(std::uint64_t minibatch_size) {
     cr::EpochConfiguration epoch;
     epoch.minibatch_size = minibatch_size;
@@ -61,7 +62,7 @@ class DataTest : public testing::Test {
     return epoch;
   }
 
-  // The first value of stream x of every sample that is left in the epoch.
+  // Reads the rest of the epoch; returns the first value of stream x of every sample.
   static std::vector<float> Rest(cr::Reader& reader) {
     std::vector<float> values;
     for (const cr::Minibatch& minibatch : reader.Minibatches()) {
@@ -73,7 +74,7 @@ class DataTest : public testing::Test {
     return values;
   }
 
-  // Lines of one sample each, numbered from 0.
+  // Returns lines of one sample each, numbered from 0.
   static std::string Lines(int count) {
     std::string lines;
     for (int i = 0; i < count; ++i)
@@ -85,7 +86,7 @@ class DataTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// The error that some work throws.
+// Returns the error that some work throws.
 template <typename Work>
 cr::Error ErrorOf(Work&& work) {
   try {

@@ -1,5 +1,5 @@
-// Tests of the modules for CNTK's hosts that need no host: text conversion, page-locked copies, and the
-// struct that provides their addresses.
+// Tests of the modules for CNTK's hosts that need no host: text conversion, page-locked copies, and
+// the struct that provides their addresses.
 
 #include <gtest/gtest.h>
 
@@ -17,14 +17,14 @@ namespace {
 using cntk_dropin::narrow;
 using cntk_dropin::widen;
 
-TEST(Text, GoesToWideAndBack) {
+TEST(Text, RoundTripsThroughWideStrings) {
   const std::string text = "a\xc3\xa4\xe2\x82\xac\xf0\x9d\x84\x9e";
   EXPECT_EQ(widen(text), (std::wstring{L'a', 0xe4, 0x20ac, 0x1d11e}));
   EXPECT_EQ(narrow(widen(text)), text);
   EXPECT_EQ(widen(""), L"");
 }
 
-TEST(Text, ReplacesWhatIsNoCharacter) {
+TEST(Text, ReplacesInvalidCharacters) {
   for (const char* bad :
        {"\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) {
     const std::wstring wide = widen(bad);
@@ -35,7 +35,7 @@ TEST(Text, ReplacesWhatIsNoCharacter) {
   EXPECT_EQ(narrow(std::wstring(1, wchar_t{0x110000})), "\xef\xbf\xbd");
 }
 
-// Counts what is allocated for which device.
+// Counts allocations, and records their device.
 struct Ledger {
   static inline int allocations = 0, releases = 0, last_device = -1;
 
@@ -65,7 +65,7 @@ class StagingTest : public ::testing::Test {
       std::make_unique<cntk_dropin::Staging>(cntk_dropin::PageLocker{Ledger::allocate, Ledger::release});
 };
 
-TEST_F(StagingTest, TouchesNothingOnTheCpu) {
+TEST_F(StagingTest, DoesNotCopyOnTheCpu) {
   const std::string data = "values";
   EXPECT_EQ(place(0, data), data.data());  // before devices are known
   staging().select({-1, -1});
@@ -76,7 +76,7 @@ TEST_F(StagingTest, TouchesNothingOnTheCpu) {
   EXPECT_EQ(Ledger::allocations, 0);
 }
 
-TEST_F(StagingTest, CopiesForDevicesInTurns) {
+TEST_F(StagingTest, AlternatesBuffersForDevices) {
   const std::string first = "first", second = "second", third = "third";
   staging().select({-1, 2});
   staging().turn();
@@ -85,7 +85,7 @@ TEST_F(StagingTest, CopiesForDevicesInTurns) {
   staging().turn();
   const void* const two = place(1, second);
   EXPECT_NE(one, two);
-  EXPECT_EQ(std::memcmp(one, first.data(), first.size()), 0) << "the set before is still in use";
+  EXPECT_EQ(std::memcmp(one, first.data(), first.size()), 0) << "the previous set is still in use";
   staging().turn();
   EXPECT_EQ(place(1, third), one);
   EXPECT_EQ(place(0, third), third.data());

@@ -1,4 +1,4 @@
-// Files of a file system of the program's own, and compressed ones.
+// Files of a user-defined file system, and compressed files.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Forks: in the child, a reader gives errors instead of hanging.
+// Forks: in the child, a reader returns errors instead of hanging.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,12 +14,12 @@ namespace {
 
 using ForkTest = DataTest;
 
-// Runs work in a child process; true if it returned true within ten seconds.
+// Runs work in a child process. Returns whether it returned true within ten seconds.
 template <typename Work>
 bool InChild(Work work) {
 #ifdef __SANITIZE_ADDRESS__
-  // The sanitizer's own locks stay locked in the child if another thread starts or allocates during the fork.
-  // The pause lets threads that read ahead finish.
+  // The sanitizer's locks stay locked in the child if another thread starts or allocates during the
+  // fork. The pause lets prefetching threads finish.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
 #endif
   const pid_t child = fork();
@@ -61,7 +61,7 @@ TEST_F(ForkTest, ReaderOfTheParentRefuses) {
     reader.reset();
     return true;
   }));
-  EXPECT_EQ(Rest(*reader).size(), 99u) << "the parent goes on";
+  EXPECT_EQ(Rest(*reader).size(), 99u) << "the parent continues";
 }
 
 TEST_F(ForkTest, MinibatchesOfTheParentCanBeRead) {

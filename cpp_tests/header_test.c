@@ -1,5 +1,4 @@
-/* The C header in C: it compiles without warnings, and calls with wrong arguments give errors, not crashes.
- */
+/* The C header compiled as C: no warnings, and calls with invalid arguments return errors. */
 
 #include <cntk_reader_host.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@ static int failures = 0;
 
 #define REFUSED CNTK_READER_STATUS_INVALID_ARGUMENT
 
-/* Layouts that programs were compiled with must never change, except at the end. */
+/* Layouts that programs were compiled with must never change, except by growing at the end. */
 _Static_assert(sizeof(cntk_reader_record) == 32, "record");
 _Static_assert(sizeof(cntk_reader_configuration) == 56, "configuration");
 _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
@@ -125,7 +124,7 @@ static void test_errors_are_objects(void) {
 }
 
 static void test_struct_sizes(void) {
-  /* A program of a later version: what it sets and this library does not know is refused, zeros are not. */
+  /* A program of a later version: unknown members are refused if set, and accepted if zero. */
   struct {
     cntk_reader_epoch epoch;
     uint64_t later;

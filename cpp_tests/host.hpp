@@ -1,5 +1,5 @@
-// What the drivers of CNTK's native interfaces share: libraries, configurations and exceptions of the host.
-// Includes definitions: for one source of a program.
+// Shared by the drivers of CNTK's native interfaces: the host's libraries, configurations and
+// exceptions. Contains definitions: include it in only one source file of a program.
 
 #ifndef CNTK_READER_CPP_TESTS_HOST_HPP
 #define CNTK_READER_CPP_TESTS_HOST_HPP
@@ -15,8 +15,9 @@
 
 #include "../dropin/host_types.hpp"
 
-// Replaces the C library's function. CNTK's modules pause for a second after each failed attempt to read a
-// file, but the data do not change meanwhile, and malformed data should not make a comparison slow.
+// Replaces the C library's function. CNTK's modules pause for a second after each failed attempt to
+// read a file. The data do not change meanwhile, and malformed data must not slow down a
+// comparison.
 extern "C" __attribute__((visibility("default"))) unsigned sleep(unsigned) { return 0; }
 
 namespace driver {
@@ -42,15 +43,16 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The kinds of exception that the recorded cases know. CNTK's own exceptions derive from these.
+// Returns the kind of an exception as the recorded cases name it. CNTK's own exceptions derive from
+// these.
 inline std::string kind_of(const std::exception& error) {
   if (dynamic_cast<const std::invalid_argument*>(&error)) return "invalid_argument";
   if (dynamic_cast<const std::logic_error*>(&error)) return "logic_error";
   return "runtime_error";
 }
 
-// Has the host's own parser (in its libCntk.Math) fill a section from a file, as CNTK's API does. `@DIR@` in
-// the text stands for the file's folder.
+// Fills in a section from a file with the host's parser (in its libCntk.Math), as CNTK's API does.
+// `@DIR@` in the text stands for the file's folder.
 inline void parse(void* math, const std::string& path, cntk_host::ConfigParameters& config) {
   std::string text = read_file(path);
   const size_t slash = path.rfind('/');

@@ -1,19 +1,19 @@
 // host_replay MODULE CONFIG SCRIPT
 //
-// Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface, and prints
-// one JSON line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so
-// and what it needs) where the loader finds them; the host's version is taken from the name of that library.
+// Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface,
+// and prints one JSON line per step in the format of the recorded cases. The loader must find the
+// host's libraries (libCntk.Math-*.so and its dependencies); the host's version is taken from the
+// name of that library.
 //
-// MODULE may also be CNTK's HTK or image module: its reader of old-style sections is then made by the
-// constructor of its class, which that module exports.
+// MODULE may also be CNTK's HTK or image module: the reader of old-style sections is then created
+// by the constructor of its class, which that module exports.
 //
-// The steps are those of replay.cpp without checkpoints of the reader's own, and
+// The steps are those of replay.cpp without the reader's own checkpoints, and
 //
-//     bench                  reads to the end of the epoch: counts, times, peak of memory, cost of copying
-//     digest                 reads to the end of the epoch: a number that is the same for equal minibatches
-//     opening                the seconds that the creation of the reader took, and resident memory before and
-//     after exit                   ends the process as `exit` does, without destroying the reader, and prints
-//     nothing
+//     bench                  reads to the end of the epoch: counts, times, peak memory, copying
+//     digest                 reads to the end of the epoch: a digest, equal for equal minibatches
+//     opening                the time to create the reader, and resident memory before and after
+//     exit                   ends the process by `exit`, without destroying the reader or printing
 
 #include <dlfcn.h>
 #include <link.h>
@@ -40,7 +40,8 @@ namespace {
 namespace host = cntk_host;
 using namespace driver;
 
-// The host's library that is loaded in this process, as "libCntk.Math-2.7.so"; of betas "libcntkmath.so".
+// Returns the name of the host's library in this process: "libCntk.Math-2.7.so", or
+// "libcntkmath.so" for betas.
 std::string math_library() {
   std::string found;
   dl_iterate_phdr(
@@ -80,7 +81,7 @@ size_t read_limit(std::istream& in, size_t unlimited) {
 using ConstructReader = void(void* memory, const host::ConfigParameters* config);
 ConstructReader* construct_old_style = nullptr;
 
-// Makes a reader of old-style sections. Its class is smaller than the memory here.
+// Creates a reader of old-style sections, in memory that is larger than its class.
 host::Reader* create_old_style(const host::ConfigParameters* config) {
   constexpr size_t kMemory = 4096;
   void* const memory = operator new(kMemory);
@@ -94,7 +95,7 @@ host::Reader* create_old_style(const host::ConfigParameters* config) {
   return static_cast<host::Reader*>(memory);
 }
 
-// The function of a module that makes readers.
+// The function of a module that creates readers.
 host::CreateCompositeDataReader* creator(void* module) {
   for (const char* name : {"_ZN4CNTK12HTKMLFReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE",
                            "_ZN9Microsoft3MSR4CNTK12HTKMLFReaderC1ERKNS1_16ConfigParametersE",
@@ -109,8 +110,8 @@ host::CreateCompositeDataReader* creator(void* module) {
 class Replay {
  public:
   Replay(const std::string& module_path, const std::string& config_path) {
-    // As hosts load modules. (libCntk.Math alone cannot be bound at once: libCntk.Core has some of its
-    // symbols.)
+    // Loads the module as hosts do. (libCntk.Math alone cannot be bound eagerly: libCntk.Core has
+    // some of its symbols.)
     void* module = dlopen(module_path.c_str(), RTLD_LAZY);
     if (module == nullptr) throw std::runtime_error(dlerror());
     const std::string math_name = math_library();
@@ -125,7 +126,7 @@ class Replay {
     parse(math_, config_path, config_);
   }
 
-  // False if creation failed: there is nothing to run a script on.
+  // Returns false if creation failed.
   bool create() {
     try {
       memory_before_ = bench::Memory("VmRSS");
@@ -236,14 +237,15 @@ class Replay {
     return json::Describe(out);
   }
 
-  // A sparse block is the number of values, the values, their rows, and where each column starts.
+  // A sparse block consists of the number of values, the values, their indices, and the column
+  // offsets.
   static json::StreamMinibatch view(const host::StreamMinibatch& part, const json::Stream& stream) {
     json::StreamMinibatch out;
     view(part, stream, out);
     return out;
   }
 
-  // Overwrites another view, whose memory it uses.
+  // Overwrites another view, reusing its memory.
   static void view(const host::StreamMinibatch& part, const json::Stream& stream,
                    json::StreamMinibatch& out) {
     out.records.clear();
@@ -281,12 +283,12 @@ class Replay {
     return json::Ok();
   }
 
-  // Reads to the end of the epoch without printing. Times begin with the start of the epoch, where a reader
-  // may begin to load.
+  // Reads to the end of the epoch without printing. Times begin with the start of the epoch, when a
+  // reader may begin to load.
   std::string time() {
     bench::Stopwatch stopwatch(started_);
     size_t bytes = 0;
-    json::StreamMinibatch part;  // one for all, so that the driver takes no memory while it measures
+    json::StreamMinibatch part;  // reused, so that the driver does not allocate while it measures
     for (bool more = true; more;) {
       const host::Minibatch minibatch = reader_->ReadMinibatch();
       more = !minibatch.end_of_epoch;

@@ -1,12 +1,12 @@
 // host_v1 LIBRARY CONFIG SCRIPT
 //
-// Reads as BrainScript hosts and CNTK's own unit tests of readers do: through the DataReader of CNTK's
-// LIBRARY (libCntk.Math-2.7.so), which loads the modules that the configuration names. Prints one JSON line
-// per step. The host's libraries and the modules are found by the loader (LD_LIBRARY_PATH).
+// Reads as BrainScript hosts and CNTK's unit tests of readers do: through the DataReader of CNTK's
+// LIBRARY (libCntk.Math-2.7.so), which loads the modules that the configuration names. Prints one
+// JSON line per step. The loader must find the host's libraries and the modules (LD_LIBRARY_PATH).
 //
 //   inputs NAME[:sparse][@LAYOUT] ...      what to read; inputs with the same LAYOUT share one
 //   epoch MINIBATCH INDEX SAMPLES [RANK WORKERS]
-//   read [COUNT]                           minibatches, to the end of the epoch at most
+//   read [COUNT]                           minibatches, up to the end of the epoch
 //   end, position                          DataEnd, GetCurrentSamplePosition
 
 #include <algorithm>
@@ -23,10 +23,11 @@ namespace v1 {
 namespace host = cntk_host;
 using driver::symbol;
 
-// A minibatch layout of the host, opaque but for what is printed. The matrices are the host's.
+// A minibatch layout of the host, opaque except for the printed members. Its matrices are the
+// host's.
 class Layout {
  public:
-  // Hosts before 2.6 have one member less in front of the others.
+  // Hosts before 2.6 lack a member in front of the others.
   Layout(void* math, bool old) : shift_(old ? 8 : 0), math_(math) {
     new (bytes_) host::LayoutHead();
     for (const size_t at : {kToStart, kToEnd}) matrix("C1Ei", 'f')(at_(at), -1);
@@ -34,7 +35,7 @@ class Layout {
     *static_cast<bool*>(at_(kWritable)) = true;
     new (at_(kAxis)) std::wstring(L"DynamicAxis");
   }
-  // Never destroyed: the driver ends soon, and the host has taken over parts of it.
+  // Never destroyed: the driver ends soon, and the host owns parts of it.
 
   const host::LayoutHead& head() const { return *reinterpret_cast<const host::LayoutHead*>(bytes_); }
   const std::vector<ptrdiff_t>& nearest_start() {
@@ -48,7 +49,7 @@ class Layout {
   void* to_end() { return at_(kToEnd); }
 
  private:
-  // Offsets in hosts since 2.6.
+  // Offsets in hosts from 2.6.
   static constexpr size_t kToStart = 64, kToEnd = kToStart + host::kMatrixSize,
                           kNearestStart = kToEnd + host::kMatrixSize, kNearestEnd = kNearestStart + 24,
                           kHasGap = kNearestEnd + 24, kMask = kHasGap + 40,
@@ -79,7 +80,7 @@ struct Inputs {
 };
 static_assert(sizeof(Inputs) == 80);
 
-// The host's numbers for types and formats of matrices.
+// The host's codes for matrix types and formats.
 constexpr int kDense = 1, kSparse = 2;
 constexpr int kColumns = 0, kCsc = 6;
 
@@ -93,7 +94,7 @@ struct Description {
 };
 static_assert(sizeof(Description) == 16 + host::kStringSize);
 
-// Not noexcept: the host's set keeps the hash in its nodes.
+// Not noexcept, because the host's set caches hashes in its nodes.
 struct NameHash {
   size_t operator()(const Description& description) const {
     return std::hash<std::wstring>()(description.name);
@@ -101,8 +102,8 @@ struct NameHash {
 };
 using Descriptions = std::unordered_set<Description, NameHash>;
 
-// The host's reader, by the order of its virtual functions. Most are never called from here. (In a nameless
-// namespace, compilers would conclude that no object of this class can exist.)
+// The host's reader, declared by the order of its virtual functions, most of which are never called
+// here. (In an unnamed namespace, compilers would conclude that no object of this class can exist.)
 class DataReader {
  public:
   virtual void init() = 0;
@@ -138,7 +139,7 @@ class Session {
       : old_(library != "libCntk.Math-2.7.so" && library != "libCntk.Math-2.6.so") {
     math_ = dlopen(library.c_str(), RTLD_LAZY);
     if (math_ == nullptr) throw std::runtime_error(dlerror());
-    // It has what the first one lacks.
+    // libCntk.Core defines symbols that libCntk.Math needs.
     if (const size_t version = library.find('-'); version != std::string::npos)
       dlopen(("libCntk.Core" + library.substr(version)).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     driver::parse(math_, config, config_);
@@ -181,7 +182,7 @@ class Session {
     });
   }
 
-  // As hosts end a reader.
+  // Destroys the reader as hosts do.
   void finish() {
     if (reader_ != nullptr) reader_->destruct();
   }
@@ -193,7 +194,7 @@ class Session {
     std::shared_ptr<Layout> layout;
   };
 
-  // More than any host's reader takes.
+  // Larger than the reader of any host.
   static constexpr size_t kReaderSize = 4096;
 
   // Prints the result of an action, or the kind and first line of its exception.

@@ -1,4 +1,4 @@
-// Images: typed configurations, and transforms of the user's own.
+// Images: typed configurations, and user-defined transforms.
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-// A text without blanks and quotes, with ';' between lines.
+// Returns a text without blanks and quotes, with ';' between lines.
 std::string Dense(const std::string& text) {
   std::string dense;
   for (const char c : text) {
@@ -91,7 +91,7 @@ class Watch : public cr::Transform {
   std::vector<cr::Draw> draws;
 };
 
-// Images of 8 columns and 6 rows whose pixels have the number of their column as blue, of their row as green.
+// Images of 8 columns and 6 rows whose pixels have their column as blue and their row as green.
 class Draws : public DataTest {
  protected:
   std::string Map(int images) const {
@@ -103,7 +103,7 @@ class Draws : public DataTest {
     for (const std::uint32_t number :
          {size, 0u, offset, 40u, width, height, 1u | 24u << 16, 0u, size - offset, 0u, 0u, 0u, 0u})
       put(number);
-    // From the bottom up.
+    // Rows from the bottom up.
     for (std::uint32_t row = height; row-- > 0;)
       for (std::uint32_t column = 0; column < width; ++column)
         bytes += {static_cast<char>(column), static_cast<char>(row), '\0'};
@@ -114,7 +114,7 @@ class Draws : public DataTest {
   }
 };
 
-TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
+TEST_F(Draws, MatchInTheStreamAndInTransforms) {
   const auto watch = std::make_shared<Watch>();
   cr::ReaderOptions options;
   options.randomize = false;
@@ -141,11 +141,11 @@ TEST_F(Draws, AreTheStreamAndWhatTransformsGet) {
                                    static_cast<double>(draw.source_height)}));
     EXPECT_EQ((std::pair{draw.width, draw.height}), (std::pair{3.0, 3.0}));
     EXPECT_EQ((std::pair{draw.source_width, draw.source_height}), (std::pair{8u, 6u}));
-    // The first pixel comes from the corner that the draw says.
+    // The first pixel comes from the corner of the draw.
     const auto pixels = x.Column<float>(i);
     EXPECT_EQ(pixels[0], draw.is_mirrored ? draw.left + 2 : draw.left);
     EXPECT_EQ(pixels[1], draw.top);
-    // The middle of the pixel at the left is at a sixth, or on the other side.
+    // The center of the part's left pixel is at 1/6, or at 5/6 if mirrored.
     const auto [across, down] = draw.Place(draw.left + 0.5, draw.top + 1.5);
     EXPECT_DOUBLE_EQ(across, draw.is_mirrored ? 5.0 / 6 : 1.0 / 6);
     EXPECT_DOUBLE_EQ(down, 0.5);
@@ -165,7 +165,7 @@ TEST_F(Draws, ImagesMayStayBytes) {
   const cr::Minibatch minibatch = reader.GetMinibatch();
   EXPECT_EQ(minibatch["x"].Element(), cr::ElementType::kUInt8);
   EXPECT_EQ(minibatch["y"].Element(), cr::ElementType::kFloat);
-  // Blue is the number of the column, green of the row: of the second pixel of the first row.
+  // Blue is the column, green the row: of the second pixel of the first row.
   const auto pixels = minibatch["x"].Column<std::uint8_t>(1);
   EXPECT_EQ(pixels.size(), 8u * 6 * 3);
   EXPECT_EQ((std::vector<int>(pixels.begin() + 3, pixels.begin() + 6)), (std::vector<int>{1, 0, 0}));
@@ -174,7 +174,7 @@ TEST_F(Draws, ImagesMayStayBytes) {
   EXPECT_NE(std::string(error.what()).find("'Color'"), std::string::npos) << error.what();
 }
 
-// Without transforms images come as they are.
+// Without transforms images are delivered as decoded.
 TEST_F(Draws, StreamNamesMayHaveAnyCharacters) {
   cr::Reader reader = cr::Reader::Open(cr::ImageDeserializer(Map(1), "a=b", "c d", 2).Draws("\"e;f\""));
   reader.StartEpoch(Sweep(1));
@@ -208,8 +208,8 @@ TEST_F(Draws, EveryTransformOfTheLibrary) {
   EXPECT_EQ(by_types, values(cr::Reader::FromText("deserializers = ( " + images.Text() + " )")));
 }
 
-// It overrides neither Apply nor ApplyDrawn.
-TEST_F(Draws, ATransformThatDoesNothingIsAnError) {
+// Overrides neither Apply nor ApplyDrawn.
+TEST_F(Draws, TransformWithoutApplyIsAnError) {
   const auto nothing = std::make_shared<cr::Transform>();
   cr::Reader reader =
       cr::Reader::Open(cr::ImageDeserializer(Map(1), "x", "y", 2).AddTransform("No", nothing));
@@ -220,7 +220,7 @@ TEST_F(Draws, ATransformThatDoesNothingIsAnError) {
       << error.what();
 }
 
-// Each value is 100 more than it was, and the image has one row less.
+// Adds 100 to each value, and removes one row.
 class Shift : public cr::Transform {
  public:
   cr::ImageInfo GetResult(const cr::ImageInfo& image) override {
@@ -278,7 +278,7 @@ std::vector<float> Read(cr::Reader reader) {
   return values;
 }
 
-TEST(UserTransforms, ChangeTheSamplesOfAnyDenseStream) {
+TEST(UserTransforms, ApplyToAnyDenseStream) {
   const auto shift = std::make_shared<Shift>();
   std::vector<float> values =
       Read(cr::Reader::FromText(kText, {{"Squares", std::make_shared<Squares>()}}, {{"Shift", shift}}));
@@ -289,7 +289,7 @@ TEST(UserTransforms, ChangeTheSamplesOfAnyDenseStream) {
   EXPECT_EQ(shift.use_count(), 1);
 }
 
-TEST(UserTransforms, FailWithTheirStream) {
+TEST(UserTransforms, ErrorsNameTheStream) {
   const auto shift = std::make_shared<Shift>();
   shift->fail = true;
   try {
@@ -302,7 +302,7 @@ TEST(UserTransforms, FailWithTheirStream) {
   }
 }
 
-TEST(UserTransforms, AreKnownByTheirNames) {
+TEST(UserTransforms, AreSelectedByName) {
   const cr::UserDeserializers users = {{"Squares", std::make_shared<Squares>()}};
   EXPECT_THROW(cr::Reader::FromText(kText, users), cr::Error);
   EXPECT_THROW(cr::Reader::FromText(kText, users, {{"Shift", nullptr}}), cr::Error);

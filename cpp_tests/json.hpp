@@ -1,7 +1,7 @@
-// Writes what a reader delivers as JSON text, in the format of the recorded cases (tests/golden/README.md).
+// Writes a reader's results as JSON, in the format of the recorded cases (tests/golden/README.md).
 //
-// The drivers fill the plain structs below, one from this library and one from CNTK's native interface, so
-// that equal results make equal lines, to the byte.
+// The drivers fill in the plain structs below, one from this library and one from CNTK's native
+// interface, so that equal results produce byte-identical lines.
 
 #ifndef CNTK_READER_CPP_TESTS_JSON_HPP
 #define CNTK_READER_CPP_TESTS_JSON_HPP
@@ -29,7 +29,7 @@ struct Stream {
   bool is_binary = false;
 };
 
-constexpr std::uint64_t kGap = UINT64_MAX;  // the sequence of a record that stands for columns without data
+constexpr std::uint64_t kGap = UINT64_MAX;  // the sequence of a record for columns without data
 
 // A record of a minibatch's layout: a sequence in a lane, or a gap.
 struct Record {
@@ -39,24 +39,24 @@ struct Record {
   std::uint64_t end = 0;
 };
 
-// One stream's part of a minibatch. The arrays stay where the reader has them.
+// One stream of a minibatch. The arrays are not copied.
 struct StreamMinibatch {
   std::size_t steps = 0;
   std::size_t lanes = 0;
   std::vector<Record> records;
-  std::vector<std::string> keys;  // of the records that are no gaps, in their order
+  std::vector<std::string> keys;  // of the records that are not gaps, in their order
   std::vector<std::size_t> shape;
   bool sparse = false;
   bool is_double = false;
   bool is_binary = false;
   const void* values = nullptr;  // dense: all columns; sparse: `nonzeros` values
   std::size_t nonzeros = 0;
-  const std::int32_t* indices = nullptr;         // `nonzeros` of them
-  const std::int32_t* column_offsets = nullptr;  // one more than there are columns
+  const std::int32_t* indices = nullptr;         // `nonzeros` indices
+  const std::int32_t* column_offsets = nullptr;  // columns + 1 offsets
 
   std::size_t Columns() const { return steps * lanes; }
 
-  // Columns that belong to a sequence.
+  // Returns for each column whether it belongs to a sequence.
   std::vector<bool> Filled() const {
     std::vector<bool> filled(Columns());
     for (const Record& record : records) {
@@ -68,7 +68,7 @@ struct StreamMinibatch {
     return filled;
   }
 
-  // Samples, without gaps. Sequences do not overlap.
+  // Returns the number of samples without gaps. Sequences do not overlap.
   std::size_t Samples() const {
     std::size_t count = 0;
     for (const Record& record : records) {
@@ -82,7 +82,7 @@ struct StreamMinibatch {
 
   std::size_t ValueSize() const { return is_double ? sizeof(double) : sizeof(float); }
 
-  // Of the data: all columns, or the values with their rows and where columns start.
+  // Returns the size of the data: all columns, or the values with their indices and column offsets.
   std::size_t Bytes() const {
     if (sparse) return nonzeros * (ValueSize() + sizeof *indices) + (Columns() + 1) * sizeof *column_offsets;
     std::size_t size = ValueSize();
@@ -115,7 +115,7 @@ inline std::string Text(std::string_view text) {
 
 inline std::string Bool(bool value) { return value ? "true" : "false"; }
 
-// With enough digits to restore the number's bits.
+// Prints enough digits to restore the number's bits.
 template <typename T>
 std::string Number(T value) {
   if (std::isnan(value)) return "\"nan\"";
@@ -126,7 +126,7 @@ std::string Number(T value) {
   return digits;
 }
 
-// An array of `count` elements, of which `element(i)` gives the text.
+// An array of `count` elements, each with the text `element(i)`.
 template <typename Element>
 std::string Array(std::size_t count, Element element) {
   std::string out = "[";
@@ -160,7 +160,7 @@ inline std::string Describe(const std::vector<Stream>& streams) {
   return "{\"streams\":" + Array(streams.size(), [&](std::size_t i) { return Describe(streams[i]); }) + "}";
 }
 
-// The words of each sequence of a binary stream: a lane's words are next to each other.
+// The words of each sequence of a binary stream, whose lanes are contiguous.
 inline std::string Sequences(const StreamMinibatch& part) {
   std::string out;
   for (const Record& record : part.records) {
@@ -223,16 +223,16 @@ inline std::string Error(std::string_view kind) { return "{\"error\":" + Text(ki
 
 inline std::string Ok() { return "{\"ok\":true}"; }
 
-// What the step `bench` measures.
+// Results of the step `bench`.
 struct Bench {
   std::size_t minibatches = 0;
   std::size_t samples = 0;
-  std::vector<double> sweeps;  // seconds of each
-  double open = 0;             // seconds that creation took
+  std::vector<double> sweeps;  // seconds per sweep
+  double open = 0;             // seconds to create the reader
   double first = 0;            // seconds from the epoch's start to its first minibatch
 };
 
-// The members of an object without its braces, so that drivers can add more.
+// The members of an object without braces, so that drivers can add more.
 inline std::string Describe(const Bench& bench) {
   return "\"minibatches\":" + std::to_string(bench.minibatches) +
          ",\"samples\":" + std::to_string(bench.samples) +
@@ -240,7 +240,7 @@ inline std::string Describe(const Bench& bench) {
          ",\"open\":" + Number(bench.open) + ",\"first\":" + Number(bench.first);
 }
 
-// The lines: how creation went, and each step of the script with its result.
+// The lines of output: the result of creation, and each step of the script with its result.
 inline void PrintCreate(const std::string& result) {
   std::printf("{\"create\":%s}\n", result.c_str());
   std::fflush(stdout);

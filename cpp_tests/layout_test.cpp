@@ -1,5 +1,5 @@
-// The layouts that the modules hand to CNTK's hosts: all ways of filling them, and which are used again. The
-// host's matrices are played by plain memory.
+// The layouts that the modules pass to CNTK's hosts: all ways of filling them, and their reuse.
+// Plain memory stands in for the host's matrices.
 
 #include "../dropin/layout.hpp"
 
@@ -21,7 +21,7 @@ namespace cntk_host::math {
 void construct_floats(void* matrix, int) { matrices[matrix]; }
 void destroy_floats(void* matrix) { matrices.erase(matrix); }
 void resize_floats(void* matrix, size_t rows, size_t columns, size_t, bool, bool) {
-  // Wrong values, in memory of just this size: sanitizers see writes past its end.
+  // Garbage in memory of exactly this size, so that sanitizers detect writes past its end.
   matrices[matrix] = std::vector<float>(rows * columns, -7.0f);
 }
 float* floats_of(const void* matrix) { return matrices[matrix].data(); }
@@ -46,7 +46,7 @@ std::mt19937 generator(1);
 
 size_t number(size_t from, size_t to) { return std::uniform_int_distribution<size_t>(from, to)(generator); }
 
-// Records that cover some rows, in no order, as a stream's part of a minibatch.
+// Records that cover some rows, unordered, as in a stream's part of a minibatch.
 struct Sample {
   std::vector<LayoutRecord> records;
   cntk_reader_minibatch_stream part = {};
@@ -86,7 +86,7 @@ struct Sample {
   Records view() const { return {part.steps, part.lanes, records.data(), records.size()}; }
 };
 
-// What consumers look up.
+// The values that consumers look up.
 struct Result {
   std::vector<float> to_start, to_end;
   std::vector<ptrdiff_t> nearest_start, nearest_end;
@@ -101,7 +101,7 @@ struct Result {
   }
 };
 
-// The same, column by column, from the record that covers it.
+// The expected values, column by column, from the record that covers each.
 Result expected(const Sample& sample) {
   Result result(sample);
   for (size_t step = 0; step < sample.part.steps; ++step) {
@@ -147,8 +147,8 @@ Result content(const LayoutHead& head, const Sample& sample) {
   return result;
 }
 
-TEST(Distances, AreTheSameAllWays) {
-  Distances distances;  // whose memory has had other records
+TEST(Distances, AreEqualForAllMethods) {
+  Distances distances;  // with reused memory
   for (int i = 0; i < 3000; ++i) {
     const size_t lanes = i % 4 == 0 ? 1 : number(1, 14);
     const Sample sample(number(1, 12), lanes, i % 8 < 4);
@@ -205,7 +205,7 @@ std::vector<std::shared_ptr<StreamMinibatch>> make(Layouts& layouts,
   return streams;
 }
 
-TEST(Layouts, AreFilledAnew) {
+TEST(Layouts, AreRefilled) {
   Layouts layouts(false);
   for (int i = 0; i < 500; ++i) {
     Sample first(number(1, 12), number(1, 14), true), second(number(1, 3), number(1, 2), true);
@@ -213,11 +213,11 @@ TEST(Layouts, AreFilledAnew) {
     const auto streams = make(layouts, {&first, &second, &first});
     EXPECT_TRUE(content(*streams[0]->layout, first) == expected(first));
     EXPECT_TRUE(content(*streams[1]->layout, second) == expected(second));
-    EXPECT_EQ(streams[2]->layout, streams[0]->layout) << "the same records";
+    EXPECT_EQ(streams[2]->layout, streams[0]->layout) << "equal records";
   }
 }
 
-TEST(Layouts, AreLeftToHostsThatKeepThem) {
+TEST(Layouts, AreNotReusedWhileAHostKeepsThem) {
   Layouts layouts(true);
   std::vector<Sample> samples;
   for (int i = 0; i < 20; ++i) samples.emplace_back(number(1, 12), number(1, 14), true);
@@ -229,7 +229,7 @@ TEST(Layouts, AreLeftToHostsThatKeepThem) {
   }
 }
 
-TEST(Layouts, TakeTurns) {
+TEST(Layouts, Alternate) {
   Layouts layouts(false);
   const Sample one(3, 5, false), two(4, 5, false);
   const LayoutHead* const first = make(layouts, {&one})[0]->layout.get();

@@ -9,7 +9,7 @@ namespace {
 
 using LogTest = DataTest;
 
-// Data with something in it that does not belong there, which is tolerated and reported in the log.
+// Data with an invalid line, which is tolerated and logged.
 constexpr char kBadLine[] = "|x 1 2 |y 0:1\njunk |x 3 4 |y 1:1\n|x 5 6 |y 0:1\n";
 constexpr char kTolerant[] = "maxErrors = 5 ; traceLevel = 2";
 
@@ -35,7 +35,7 @@ TEST_F(LogTest, ExceptionsOfTheCallbackAreDropped) {
   EXPECT_NO_THROW(Rest(reader));
 }
 
-TEST_F(LogTest, UserdataIsGivenUpWhenItIsReplaced) {
+TEST_F(LogTest, ReplacedCallbackIsReleased) {
   const auto token = std::make_shared<int>(1);
   cr::SetLogCallback([token](cr::LogLevel, std::string_view) {});
   EXPECT_EQ(token.use_count(), 2);

@@ -59,7 +59,7 @@ TEST_F(MinibatchTest, CanonicalColumnsAscendWithEachIndexOnce) {
   reader.StartEpoch(Sweep(3));
   const cr::Minibatch minibatch = reader.GetMinibatch();
   const cr::StreamMinibatch y = minibatch["y"];
-  EXPECT_EQ(Copy(y.Indices()), (std::vector<std::int32_t>{3, 1, 3, 4, 0})) << "as in the file";
+  EXPECT_EQ(Copy(y.Indices()), (std::vector<std::int32_t>{3, 1, 3, 4, 0})) << "order of the file";
   const cr::CanonicalColumns<float> columns = y.Canonical<float>();
   EXPECT_EQ(columns.values, (std::vector<float>{2, 5, 1, 0.5}));
   EXPECT_EQ(columns.indices, (std::vector<std::int32_t>{1, 3, 0, 4}));
@@ -186,8 +186,8 @@ TEST_F(MinibatchTest, SequencesPaddedAndPacked) {
   EXPECT_THROW(x.PackedIndices(), cr::Error);
 }
 
-// A text file may have textual keys, but each of their characters is an error that has to be tolerated
-// (CNTK 2.7).
+// A text file may have textual keys, but each of their characters counts as an error that has to be
+// tolerated (CNTK 2.7).
 TEST_F(MinibatchTest, TextualKeysOfAnyLength) {
   const std::string longer(300, 'k');
   cr::Reader reader = Open(longer + " |x 1 1 |y 0:1\nshort |x 2 2 |y 1:1\n", "useNumericSequenceKeys = false",
@@ -230,8 +230,8 @@ TEST_F(MinibatchTest, SeveralMayBeKept) {
     EXPECT_EQ(kept[i]["x"].Values<float>()[0], static_cast<float>(i));
 }
 
-// Each of more workers than there are chunks gets as many minibatches as the others, and after the end none,
-// as a checkpoint says.
+// With more workers than chunks, all workers get the same number of minibatches, and none after the
+// end, also from a checkpoint.
 TEST_F(MinibatchTest, WorkersReadInLockstep) {
   Write("lines.ctf", Lines(21));
   cr::ReaderOptions options;

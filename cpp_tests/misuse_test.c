@@ -1,5 +1,4 @@
-/* Calls that must not compile, each a CASE of its own; CASE 0 has none of them and must compile. See
- * CMakeLists.txt. */
+/* Calls that must not compile, one per CASE; CASE 0 must compile. See CMakeLists.txt. */
 
 #include <cntk_reader_host.h>
 

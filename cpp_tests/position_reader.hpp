@@ -1,4 +1,4 @@
-// A reader of a host up to CNTK 2.0, driven as those of later hosts are.
+// Adapts a reader for hosts up to CNTK 2.0 to the interface of later hosts.
 
 #ifndef CNTK_READER_CPP_TESTS_POSITION_READER_HPP
 #define CNTK_READER_CPP_TESTS_POSITION_READER_HPP

@@ -1,4 +1,4 @@
-// Positions: CNTK's state, and checkpoints of our own.
+// Positions: CNTK's state, and the reader's own checkpoints.
 
 #include "data.hpp"
 
@@ -8,7 +8,7 @@ using PositionTest = DataTest;
 
 constexpr char kPosition[] = "minibatchSourcePosition";
 
-TEST_F(PositionTest, StateIsThatOfTheLastMinibatch) {
+TEST_F(PositionTest, StateFollowsTheLastMinibatch) {
   cr::Reader reader = Open(Lines(6));
   reader.StartEpoch(Sweep(2));
   EXPECT_EQ(reader.GetState(), (cr::State{{kPosition, 0}}));
@@ -31,7 +31,7 @@ TEST_F(PositionTest, StateWithoutPositionIsRefused) {
   EXPECT_THROW(reader.SetState({}), cr::Error);
 }
 
-TEST_F(PositionTest, CheckpointGoesOnInANewReader) {
+TEST_F(PositionTest, CheckpointContinuesInANewReader) {
   for (const std::string options : {"", "randomize = true", "truncated = true ; truncationLength = 1"}) {
     SCOPED_TRACE(options);
     cr::Reader reader = Open(Lines(40), options);
@@ -45,7 +45,7 @@ TEST_F(PositionTest, CheckpointGoesOnInANewReader) {
   }
 }
 
-TEST_F(PositionTest, CheckpointBehindTheEndGivesNothing) {
+TEST_F(PositionTest, CheckpointAfterTheEndDeliversNothing) {
   cr::Reader reader = Open(Lines(5));
   reader.StartEpoch(Sweep(2));
   Rest(reader);
@@ -65,7 +65,7 @@ TEST_F(PositionTest, DamagedCheckpointIsRefused) {
             cr::ErrorKind::kCheckpoint);
   EXPECT_EQ(ErrorOf([&] { reader.RestoreCheckpoint(nullptr, 0); }).Kind(), cr::ErrorKind::kCheckpoint);
   EXPECT_EQ(ErrorOf([&] { reader.RestoreCheckpoint(nullptr, 7); }).Kind(), cr::ErrorKind::kInvalidArgument);
-  EXPECT_EQ(Rest(reader).size(), 5u) << "a refused checkpoint leaves the reader as it was";
+  EXPECT_EQ(Rest(reader).size(), 5u) << "a refused checkpoint does not change the reader";
 }
 
 TEST_F(PositionTest, CheckpointOfOtherDataIsRefused) {
@@ -76,7 +76,7 @@ TEST_F(PositionTest, CheckpointOfOtherDataIsRefused) {
   EXPECT_EQ(ErrorOf([&] { other.RestoreCheckpoint(checkpoint); }).Kind(), cr::ErrorKind::kCheckpoint);
 }
 
-TEST_F(PositionTest, CheckpointOfOtherValuesGoesOnOnPurposeOnly) {
+TEST_F(PositionTest, CheckpointOfChangedValuesContinuesOnRequestOnly) {
   cr::Reader reader = Open(Lines(5));
   reader.StartEpoch(Sweep(2));
   reader.GetMinibatch();

@@ -16,7 +16,7 @@ static_assert(std::is_nothrow_move_constructible_v<cr::Minibatch> &&
               std::is_copy_constructible_v<cr::Minibatch>);
 static_assert(std::is_nothrow_copy_constructible_v<cr::Error>);
 
-TEST(VersionTest, HeaderAndLibraryAreOfOneVersion) {
+TEST(VersionTest, HeaderAndLibraryVersionsMatch) {
   EXPECT_EQ(cntk_reader_version_get(), static_cast<std::uint32_t>(CNTK_READER_VERSION));
   EXPECT_EQ(cntk_reader_version_get_abi(), static_cast<std::uint32_t>(CNTK_READER_ABI_VERSION));
   const std::string text = std::to_string(CNTK_READER_VERSION_MAJOR) + "." +
@@ -49,7 +49,7 @@ TEST_F(ReaderTest, OpensTextAndFile) {
   EXPECT_NO_THROW(cr::Reader::FromText(std::string_view(text).substr(0, text.size() - 1)));
 }
 
-TEST_F(ReaderTest, MovesAndRefusesAfterwards) {
+TEST_F(ReaderTest, RefusesUseAfterMove) {
   cr::Reader first = Open(Lines(3));
   first.StartEpoch(Sweep(1));
   cr::Reader second = std::move(first);
@@ -74,7 +74,7 @@ TEST_F(ReaderTest, ReadsEpochByEpoch) {
   EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4}));
 }
 
-TEST_F(ReaderTest, StartsOneEpochAfterTheOther) {
+TEST_F(ReaderTest, StartsConsecutiveEpochs) {
   cr::Reader reader = Open(Lines(5));
   EXPECT_FALSE(reader.GetEpoch());
   for (std::uint64_t index = 0; index < 3; ++index) {
@@ -104,7 +104,7 @@ TEST_F(ReaderTest, StartsOneEpochAfterTheOther) {
   EXPECT_THROW(resumed.StartNextEpoch(other), cr::Error);
 }
 
-TEST_F(ReaderTest, BehindTheEndOfTheEpochThereIsNothing) {
+TEST_F(ReaderTest, NothingFollowsTheEndOfAnEpoch) {
   cr::Reader reader = Open(Lines(2));
   reader.StartEpoch(Sweep(10));
   cr::Minibatch minibatch = reader.GetMinibatch();
@@ -132,7 +132,7 @@ TEST_F(ReaderTest, ChangesItsConfiguration) {
   EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 3u);
 }
 
-TEST_F(ReaderTest, TellsTheConfigurationOfARestoredCheckpoint) {
+TEST_F(ReaderTest, ReportsTheConfigurationOfARestoredCheckpoint) {
   cr::Reader reader = Open(Lines(8)), other = Open(Lines(8));
   EXPECT_THROW(other.GetConfiguration(), cr::Error);
   cr::EpochConfiguration epoch = Sweep(4);
@@ -161,7 +161,7 @@ TEST_F(ReaderTest, SharesDataAmongWorkers) {
   EXPECT_EQ(all, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(ReaderTest, MayBeUsedFromOneThreadAfterTheOther) {
+TEST_F(ReaderTest, MayMoveBetweenThreads) {
   cr::Reader reader = Open(Lines(4));
   reader.StartEpoch(Sweep(4));
   std::vector<float> values;
@@ -176,8 +176,8 @@ TEST(ThreadsTest, CountCanBeSet) {
   EXPECT_GE(cr::GetThreads(), 1u);
 }
 
-// In every number that counts.
-TEST_F(ReaderTest, NegativeNumbersAndNoSweepsAreRefused) {
+// For every number of an epoch and a configuration.
+TEST_F(ReaderTest, NegativeNumbersAndZeroSweepsAreRefused) {
   cr::Reader reader = Open(Lines(4));
   const auto minus = static_cast<std::uint64_t>(-1);
   for (const auto member : {&cr::EpochConfiguration::workers, &cr::EpochConfiguration::minibatch_size,

@@ -1,7 +1,8 @@
-// replay CONFIG SCRIPT: runs a script of reader calls through the C++ header and prints their results.
+// replay CONFIG SCRIPT: runs a script of reader calls through the C++ header and prints their
+// results.
 //
-// CONFIG is a configuration file, in which @DIR@ stands for the file's folder. SCRIPT is a text file with one
-// step a line; blank lines and lines that begin with # are skipped:
+// CONFIG is a configuration file, in which @DIR@ stands for the file's folder. SCRIPT is a text
+// file with one step per line; blank lines and lines that begin with # are skipped:
 //
 //     start WORKERS RANK MINIBATCH TRUNCATION RIGHT_SPLICE CROSS SAMPLES|inf|sweep SWEEPS|inf EPOCH
 //     config WORKERS RANK MINIBATCH TRUNCATION RIGHT_SPLICE CROSS
@@ -12,9 +13,9 @@
 //     resume FILE            restores it
 //     bench                  reads to the end of the epoch and prints counts and times
 //
-// One line of JSON for the creation, {"create":...}, and one for each step, {"op":...,"result":...}, go to
-// standard output; the texts of errors go to standard error. Exit code: 0, also after errors of the reader; 2
-// if CONFIG or SCRIPT cannot be used.
+// Writes one line of JSON for the creation, {"create":...}, and one for each step,
+// {"op":...,"result":...}, to standard output, and the texts of errors to standard error. Exit
+// code: 0, even after errors of the reader; 2 if CONFIG or SCRIPT is unusable.
 
 #include <algorithm>
 #include <cntk_reader.hpp>
@@ -33,7 +34,7 @@ namespace {
 
 namespace cr = cntk::reader;
 
-// An error in the script, in contrast to an error of the reader.
+// An error in the script, as opposed to an error of the reader.
 struct ScriptError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -44,7 +45,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// The words of a step, taken one by one.
+// The words of a step, read one at a time.
 class Words {
  public:
   explicit Words(const std::string& line) : stream_(line) {}
@@ -57,7 +58,7 @@ class Words {
     return word;
   }
 
-  // A number, or the one that `name` stands for.
+  // Reads a number, or one of two names for numbers.
   std::uint64_t Number(const std::string& name = "", std::uint64_t value = 0,
                        const std::string& other_name = "", std::uint64_t other_value = 0) {
     const std::string word = Next();
@@ -143,7 +144,7 @@ void ViewValues(const cr::StreamMinibatch& part, json::StreamMinibatch& view) {
   view.nonzeros = values.size();
 }
 
-// What a minibatch has for one stream, without copies of the data.
+// Views one stream of a minibatch without copying its data.
 json::StreamMinibatch View(const cr::Minibatch& minibatch, const cr::StreamDescription& stream) {
   const cr::StreamMinibatch part = minibatch[stream.id];
   json::StreamMinibatch view;
@@ -186,7 +187,7 @@ json::Bench Bench(cr::Reader& reader) {
   return stopwatch.Finish();
 }
 
-// Runs one step and gives its result as JSON.
+// Runs one step and returns its result as JSON.
 std::string Run(cr::Reader& reader, const std::string& line) {
   Words words(line);
   const std::string step = words.Next();
@@ -257,7 +258,7 @@ void Replay(const std::string& config, const std::string& script) try {
   json::PrintCreate(Report(error));
 }
 
-// Has the library write a binary file anew, by way of text.
+// Rewrites a binary file by way of a text file.
 void Rewrite(const std::string& file, const std::string& streams, const std::string& chunk_size,
              const std::string& flags) {
   cr::ConversionOptions options;

@@ -1,19 +1,19 @@
-// A module as a third party might have written it for CNTK: a deserializer and two transforms, over nothing
-// but the binary interface of CNTK's plugins. `cargo xtask test dropin` builds it, and compares what it
-// delivers through CNTK's composite module and through this project's.
+// A module as a third party might have written it for CNTK: a deserializer and three transforms
+// that only use the binary interface of CNTK's plugins. `cargo xtask test dropin` builds it, and
+// compares its data through CNTK's composite module and through this project's.
 //
-// Deserializer `Ramp`: computed sequences in the streams `x` (dense, 2 values) and `s` (sparse, 5 rows). Keys
-// of its section:
+// Deserializer `Ramp`: computed sequences in the streams `x` (dense, 2 values) and `s` (sparse, 5
+// rows). Keys of its section:
 //
-//     sequences, perChunk    how many there are, altogether and in a chunk
+//     sequences, perChunk    number of sequences, in total and per chunk
 //     longest                samples of the longest sequence
 //     keyStep                sequence i has the key i * keyStep
-//     invalid, broken        index of a sequence that is marked as invalid, and of a chunk that cannot be
-//     loaded
+//     invalid, broken        index of a sequence that is marked as invalid, and of a chunk that
+//                            fails to load
 //
-// Transform `Scale`: multiplies a dense stream by `factor`, and adds 100 times the sequence's place in the
-// minibatch. `Invert`: subtracts the values of an image from 255, and adds the sequence's place. `Cast`: what
-// composite modules append to each chain.
+// Transform `Scale`: multiplies a dense stream by `factor`, and adds 100 times the sequence's
+// position in the minibatch. `Invert`: subtracts the values of an image from 255, and adds the
+// sequence's position. `Cast`: appended to each chain by composite modules.
 
 #include <algorithm>
 #include <map>
@@ -180,7 +180,8 @@ class Ramp : public host::DataDeserializer {
   std::map<size_t, size_t> by_key_;
 };
 
-// A transform of hosts of any version. Those before 2.4 do not say the sequence's place in its minibatch.
+// A transform for hosts of any version. Hosts before 2.4 do not pass the sequence's position in its
+// minibatch.
 class Transformer : public host::Transformer {
  public:
 #if CNTK_DROPIN_HOST >= 20400
@@ -226,7 +227,7 @@ class Scale : public Transformer {
   bool is_started_ = false;
 };
 
-// Takes images with values of any type, as the transforms before it have left them, and makes floats.
+// Converts images of any type, as the preceding transforms left them, to floats.
 class Invert : public Transformer {
  public:
   void StartEpoch(const void*) override {}
@@ -259,7 +260,7 @@ class Invert : public Transformer {
   }
 };
 
-// All values are of the reader's type already.
+// All values already have the reader's type.
 class Cast : public Transformer {
  public:
   void StartEpoch(const void*) override {}

@@ -1,5 +1,5 @@
-// Threads of the library that a callback ends: calls fail with an error, nothing waits for such a thread, and
-// the process ends in order. Each case is a process of its own.
+// Callbacks that end threads of the library: calls fail with an error, nothing waits for such a
+// thread, and the process exits cleanly. Each case runs in its own process.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -32,10 +32,10 @@ namespace {
 // How a callback ends its thread.
 enum class How { kExit, kCancel, kAllowedCancel };
 
-// The callback that does.
+// The callback that ends its thread.
 enum class Place { kGetChunk, kFetchSequence, kApply, kReadAt, kLog };
 
-// Ends the thread that it is called on, unless that is the program's own.
+// Ends the calling thread, unless that is the program's own.
 struct Ending {
   Place place;
   How how;
@@ -46,7 +46,7 @@ struct Ending {
     if (how == How::kExit) pthread_exit(nullptr);
     if (how == How::kAllowedCancel) pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
     pthread_cancel(pthread_self());
-    usleep(1000);  // Acts on the request.
+    usleep(1000);  // A cancellation point.
   }
 };
 
@@ -93,7 +93,7 @@ class Fetched : public cr::FetchedChunk {
     return sequences;
   }
   void FetchSequence(std::uint32_t, cr::UserSequence& sequence) override {
-    usleep(100);  // Worth a share of the other threads.
+    usleep(100);  // Slow enough to be shared with other threads.
     ending_.Pass(Place::kFetchSequence);
     sequence.Dense<float>(0).push_back(1);
   }
@@ -132,7 +132,7 @@ class Same : public cr::Transform {
   const Ending& ending_;
 };
 
-// Reads a sweep, and returns the number of its samples.
+// Reads a sweep and returns the number of its samples.
 std::size_t Samples(cr::Reader reader) {
   cr::EpochConfiguration epoch;
   epoch.minibatch_size = 64;
@@ -169,7 +169,7 @@ std::size_t OfFile(const std::string& options) {
   if (place == Place::kLog)
     cr::SetLogCallback([](cr::LogLevel, std::string_view) { ending.Pass(Place::kLog); });
   const bool is_of_file = place == Place::kReadAt || place == Place::kLog;
-  // The second reader finds the process without the thread.
+  // Opens the second reader in a process without the thread.
   for (int i = 0; i < 2; ++i) {
     try {
       const std::size_t samples =
@@ -186,7 +186,7 @@ class ThreadEnd : public testing::TestWithParam<std::pair<Place, How>> {
  protected:
   void SetUp() override {
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
-    // Programs whose threads never end leave memory that nobody frees. Read when the program starts.
+    // Programs with parked threads leak memory. Read at program start.
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   }
 };
@@ -194,7 +194,7 @@ class ThreadEnd : public testing::TestWithParam<std::pair<Place, How>> {
 TEST_P(ThreadEnd, IsAnErrorAndTheProgramEnds) {
   const auto [place, how] = GetParam();
 #ifdef HAS_ADDRESS_SANITIZER
-  // Both complain of the C library's unwinding, which has no exception object.
+  // Both report the C library's unwinding, which has no exception object.
   if (how != How::kCancel) GTEST_SKIP() << "thread_end_test runs it without sanitizers.";
 #endif
   // Threads of the library are not cancelled unless a callback allows it.
@@ -203,8 +203,8 @@ TEST_P(ThreadEnd, IsAnErrorAndTheProgramEnds) {
   EXPECT_EXIT(Program(place, how), testing::ExitedWithCode(0), said);
 }
 
-// Threads that really end in file systems, logs and parallel fetching are missing: calls wait for those, as
-// the header says.
+// Threads that end in file systems, logs and parallel fetching are not covered: calls wait for
+// those, as the header says.
 INSTANTIATE_TEST_SUITE_P(
     Callbacks, ThreadEnd,
     testing::Values(std::pair(Place::kGetChunk, How::kExit), std::pair(Place::kGetChunk, How::kCancel),

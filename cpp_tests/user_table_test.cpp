@@ -1,5 +1,5 @@
-// Tables of callbacks through the C interface: which ones are refused, tables that a factory makes, and how
-// exceptions of other modules' code pass through the engine.
+// Tables of callbacks through the C interface: refused tables, tables from a factory, and
+// exceptions of other modules' code that pass through the engine.
 
 #include <cntk_reader_host.h>
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ struct Refusal : std::runtime_error {
   int number = 42;
 };
 
-// Two chunks of three sequences: sequence k has k + 1 samples of the value 10 k, and a sparse label k at the
-// first sample.
+// Two chunks of three sequences: sequence k has k + 1 samples of the value 10 k, and a sparse label
+// k at the first sample.
 class Source {
  public:
   enum class Refuses { nothing, making, loading, preparing };
@@ -174,7 +174,7 @@ class Reader {
   }
   ~Reader() { cntk_reader_free(reader_); }
 
-  // The minibatch's first stream.
+  // Returns the minibatch's first stream.
   std::vector<float> read() {
     const cntk_reader_minibatch* minibatch = nullptr;
     cntk_reader_error* error = nullptr;
@@ -218,14 +218,14 @@ TEST(UserTable, IsMadeFetchedAndReleased) {
   EXPECT_EQ(source.finalized(), 1);
 }
 
-TEST(UserTable, ExceptionsComeOutAsTheyWentIn) {
+TEST(UserTable, ExceptionsPassThroughUnchanged) {
   using Refuses = Source::Refuses;
   for (const Refuses refuses : {Refuses::making, Refuses::loading, Refuses::preparing}) {
     Source source(refuses);
     try {
       Reader reader(source);
       reader.read();
-      FAIL() << "nothing was thrown";
+      FAIL() << "no exception";
     } catch (const Refusal& refusal) {
       EXPECT_STREQ(refusal.what(), "no");
       EXPECT_EQ(refusal.number, 42);
@@ -235,7 +235,7 @@ TEST(UserTable, ExceptionsComeOutAsTheyWentIn) {
   }
 }
 
-// A valid table, which a test then damages: one stream, one chunk of two samples.
+// A valid table for tests to damage: one stream, one chunk of two samples.
 class Table {
  public:
   Table(const Table&) = delete;
@@ -269,7 +269,7 @@ class Table {
   cntk_reader_user_chunk& chunk() { return chunk_; }
   cntk_reader_user_stream& stream() { return stream_; }
 
-  // Opens a reader and reads a minibatch. Gives the message of the failure, or nothing.
+  // Opens a reader and reads a minibatch. Returns the error message, or "".
   std::string failure(const char* text = "randomize = false") {
     cntk_reader* reader = nullptr;
     cntk_reader_error* error = nullptr;
@@ -325,7 +325,7 @@ int32_t prepare(void*, void*, uint32_t, cntk_reader_user_sequence_data* streams,
   return 0;
 }
 
-// Expects a table to be refused, once `change` was done to it, with a message that has `part`.
+// Expects a table to be refused after `change`, with a message that contains `part`.
 void refused(const std::function<void(Table&)>& change, cntk_reader_status status, const std::string& part,
              const char* text = "randomize = false") {
   Table table;
@@ -341,7 +341,7 @@ void accepted(const std::function<void(Table&)>& change) {
   EXPECT_EQ(table.failure(), "");
 }
 
-// Has sequences fetched.
+// Makes the table's sequences fetched.
 void fetches(Table& table) {
   table->fetch_sequence = fetch;
   table->prepare_sequence = prepare;
@@ -370,10 +370,10 @@ TEST(UserTable, MembersAreChecked) {
   refused([](Table& table) { table->stream_count = 0; }, kUser, "at least one stream");
   refused([](Table& table) { table->chunk_count = 0; }, kUser, "at least one chunk");
   refused([](Table& table) { table.stream().name = nullptr; }, kArgument, "'name' must not be NULL");
-  refused([](Table& table) { table.stream().element = 7; }, kUser, "7 is no cntk_reader_element");
-  refused([](Table& table) { table.stream().storage = 2; }, kUser, "2 is no cntk_reader_storage");
+  refused([](Table& table) { table.stream().element = 7; }, kUser, "7 is not a cntk_reader_element");
+  refused([](Table& table) { table.stream().storage = 2; }, kUser, "2 is not a cntk_reader_storage");
   refused([](Table& table) { table.chunk().stream_count = 9; }, kUser,
-          "load_chunk of chunk 0 failed with status 7 and did not say why");
+          "load_chunk of chunk 0 failed with status 7 and set no message");
   refused([](Table& table) { table.chunk().sequence_count = 3; }, kUser,
           "its arrays have 2 sequences instead of 3");
 }
@@ -395,21 +395,21 @@ TEST(UserTable, ContradictionsNameBothCallbacks) {
 
 TEST(UserTable, ChunksHaveWhatCallbacksNeed) {
   refused([](Table& table) { table.chunk().streams = nullptr; }, kUser,
-          "load_chunk has given no arrays, and fetch_sequence is not set");
+          "load_chunk returned no arrays, and fetch_sequence is not set");
   refused(
       [](Table& table) {
         table->fetch_sequence = fetch;
         table->prepare_sequence = prepare;
         table->list_sequences = list_one;
       },
-      kUser, "load_chunk has given arrays, but fetch_sequence is set");
+      kUser, "load_chunk returned arrays, but fetch_sequence is set");
   refused(fetches, kUser, "list_sequences is not set, and load_chunk has not set `sequence_count`");
   const auto lists = [](Table& table) {
     fetches(table);
     table->list_sequences = list_one;
   };
   accepted(lists);
-  refused(lists, kUser, "`composable = false`, so that list_sequences does not count",
+  refused(lists, kUser, "`composable = false`, so list_sequences is not used",
           "randomize = false ; deserializers = ( [ type = \"t\" ; composable = false ] )");
   accepted([](Table& table) {
     fetches(table);
@@ -427,7 +427,7 @@ TEST(UserTable, ChunksHaveWhatCallbacksNeed) {
         table.chunk().lengths = lengths;
         table.chunk().sequence_count = 2;
       },
-      kUser, "`lengths` beside arrays");
+      kUser, "load_chunk set `lengths`, but arrays have their own lengths");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Users' deserializers through the C++ header.
+// User-defined deserializers through the C++ header.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ struct Counts {
   std::atomic<int> overlaps{0};
 };
 
-// What a chunk owns: the arrays of the dense stream, and a count of releases.
+// Data owned by a chunk: the arrays of the dense stream, and a count of releases.
 struct Memory {
   explicit Memory(Counts& its_counts) : counts(its_counts) {}
   ~Memory() {
@@ -36,7 +36,7 @@ struct Memory {
   std::vector<float> x;
 };
 
-// Chunks of `size` sequences of one sample: x = (n, -n), s has n at the index n modulo 5.
+// Chunks of `size` sequences with one sample each: x = (n, -n), s has n at the index n modulo 5.
 class Simple : public cr::UserDeserializer {
  public:
   Simple(Counts& counts, std::uint32_t chunks, std::size_t size)
@@ -127,7 +127,7 @@ std::string ReadAll(cr::Reader& reader) {
   return text;
 }
 
-TEST(User, SimpleOnesHaveCntksOrder) {
+TEST(User, SimpleDeserializersHaveCntksOrder) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Simple>(counts, 3u, 4u), "randomizationWindow = 2");
@@ -147,7 +147,7 @@ TEST(User, SimpleOnesHaveCntksOrder) {
   EXPECT_EQ(counts.overlaps, 0);
 }
 
-TEST(User, ComposableOnesHaveTheFullRandomizer) {
+TEST(User, ComposableDeserializersAreFullyRandomized) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Composable>(counts, 3u, 4u),
@@ -164,7 +164,7 @@ TEST(User, ComposableOnesHaveTheFullRandomizer) {
   EXPECT_EQ(counts.overlaps, 0);
 }
 
-TEST(User, ManyChunksAreReleasedAsReadingGoesOn) {
+TEST(User, ChunksAreReleasedWhileReading) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Simple>(counts, 200u, 4u), "randomize = false");
@@ -259,7 +259,7 @@ TEST(User, CheckpointsContinue) {
   }
 }
 
-TEST(User, MoreWorkersThanChunksComeToAnEnd) {
+TEST(User, MoreWorkersThanChunksReachTheEnd) {
   for (const std::string text : {"", "randomize = false"}) {
     std::string all;
     for (std::uint64_t rank = 0; rank < 5; ++rank) {
@@ -271,7 +271,8 @@ TEST(User, MoreWorkersThanChunksComeToAnEnd) {
       reader.StartEpoch(epoch);
       all += ReadAll(reader);
     }
-    // Randomized, the worker of the only chunk; in order, one sequence each for two of them.
+    // If randomized, only the worker with the only chunk has data; in order, two workers have one
+    // sequence each.
     EXPECT_EQ(all.find_first_not_of("01 *"), std::string::npos) << all;
     EXPECT_NE(all.find('0'), std::string::npos) << all;
     EXPECT_NE(all.find('1'), std::string::npos) << all;
@@ -290,8 +291,8 @@ TEST(User, OpeningFailsCleanly) {
   EXPECT_EQ(counts.destructions, 2);
 }
 
-// Sequences of 1, 2, 3 ... samples, fetched one by one: x is the sequence's number, s has it at the index of
-// the sample.
+// Sequences of 1, 2, 3 ... samples, fetched one at a time: x is the sequence's number, s has it at
+// the sample's index.
 class Fetching : public cr::UserDeserializer {
  public:
   explicit Fetching(bool lists) : lists_(lists) {}
@@ -361,7 +362,7 @@ TEST(User, SequencesAreFetched) {
     reader.StartEpoch(Epoch(1, 2));
     std::uint32_t number = 0;
     for (const cr::Minibatch& minibatch : reader.Minibatches()) {
-      EXPECT_EQ(minibatch.Keys()[0], number + 40u) << "the listed one";
+      EXPECT_EQ(minibatch.Keys()[0], number + 40u) << "the listed key";
       ASSERT_EQ(minibatch["x"].Columns(), number + 1);
       for (std::size_t i = 0; i <= number; ++i) {
         EXPECT_EQ(minibatch["x"].Column<double>(i)[0], number);
@@ -376,7 +377,7 @@ TEST(User, SequencesAreFetched) {
   }
 }
 
-// Opens and reads; the message of the failure.
+// Opens and reads; returns the message of the failure.
 std::string Failure(const std::shared_ptr<cr::UserDeserializer>& user) {
   try {
     auto reader = cr::Reader::FromUser(user, "randomize = false");
@@ -388,16 +389,16 @@ std::string Failure(const std::shared_ptr<cr::UserDeserializer>& user) {
   return "";
 }
 
-TEST(User, MisuseSaysWhichMethodsGoTogether) {
+TEST(User, MisuseMessagesNameRelatedMethods) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   auto user = std::make_shared<Fetching>(true);
   user->says_so = false;
-  has(Failure(user), "FetchesSequences says false; it has to say true");
+  has(Failure(user), "FetchesSequences returned false; it must return");
   user = std::make_shared<Fetching>(true);
   user->forgets_one = true;
-  has(Failure(user), "GetSequences lists chunk 0, but gives no list of chunk 1");
+  has(Failure(user), "GetSequences returned a list for chunk 0, but none for chunk 1");
   user = std::make_shared<Fetching>(false);
   user->silent = true;
   has(Failure(user), "and neither does FetchedChunk::GetSequences");
@@ -406,7 +407,7 @@ TEST(User, MisuseSaysWhichMethodsGoTogether) {
   has(Failure(user), "Stream 'x' has values of the type double, not float.");
 }
 
-// Finds the sequence with the same number from the end, in chunks of 4.
+// Matches the sequence with the same number, counted from the end, in chunks of 4.
 class Reversed : public Simple, public cr::SequenceMatcher {
  public:
   using Simple::Simple;
@@ -424,10 +425,10 @@ class Reversed : public Simple, public cr::SequenceMatcher {
   }
 };
 
-TEST(User, SeveralAreJoinedByKeyOrByAMatcher) {
+TEST(User, DeserializersAreJoinedByKeyOrMatcher) {
   const std::string text =
       "randomize = false ; deserializers = ( [ type = \"first\" ] : [ type = \"second\" ] )";
-  // Each deserializer is called by one thread at a time; two of them may be called at once.
+  // Each deserializer is called on one thread at a time; two deserializers may be called at once.
   Counts counts, seconds;
   const auto values = [&](std::shared_ptr<cr::UserDeserializer> second) {
     auto reader = cr::Reader::FromText(
@@ -500,7 +501,7 @@ TEST(User, DifferentTextsAreDifferentKeys) {
     return all;
   };
   EXPECT_EQ(pairs("useNumericSequenceKeys = false ;"), "0-3 1-2 2-1 3-0 ");
-  // As numbers they would be one key.
+  // They would be equal as numbers.
   EXPECT_THROW(pairs(""), cr::Error);
 }
 

@@ -1,5 +1,5 @@
-// Uses everything that the headers have once, so that compilers instantiate their templates. It is compiled
-// with many warnings, and not run.
+// Uses everything in the headers once, so that compilers instantiate their templates. Compiled with
+// many warnings, never run.
 
 #include <cntk_reader.hpp>
 

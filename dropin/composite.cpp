@@ -1,4 +1,4 @@
-// The composite module: what a host loads for a configuration with `deserializers`.
+// The composite module, which a host loads for a configuration with `deserializers`.
 
 #include "data_reader.hpp"
 #include "foreign.hpp"
@@ -20,7 +20,7 @@ std::unique_ptr<host::Reader> create(const host::ConfigParameters& config) {
 
 std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) { return create(config); }
 
-// A composite reader has no parallel sequences to fix.
+// A composite reader reports no parallel sequences.
 constexpr cntk_dropin::Adapter kAdapter = {false, false};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The keys of a reader's sequences as the host's modules take them.
+// The sequence keys of a reader, in the form that the host's modules take.
 #pragma once
 
 #include "engine.hpp"
@@ -6,7 +6,7 @@
 
 namespace cntk_dropin {
 
-// A descriptor that looks keys up in the engine. It keeps the engine's keys alive as long as it lives.
+// Returns a descriptor that looks keys up in the engine, and keeps the engine's keys alive.
 std::shared_ptr<cntk_host::CorpusDescriptor> make_corpus(const cntk_reader_keys* keys);
 
 }  // namespace cntk_dropin

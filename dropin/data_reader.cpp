@@ -10,11 +10,10 @@ namespace {
 
 using cntk_host::math::CreateReader;
 
-// Bytes to allocate for the adapter, which takes 344.
+// Allocated size of the adapter, which has 344 bytes.
 constexpr size_t kShimSize = 512;
 
-// Words of the adapter's table of virtual functions: two before the address that objects hold, then the
-// slots.
+// Words of the adapter's virtual table: two before the address that objects hold, then the slots.
 constexpr size_t kFront = 2;
 constexpr size_t kSlots = 28;
 constexpr size_t kIsLegacySlot = 9;
@@ -23,10 +22,10 @@ constexpr size_t kParallelSequencesSlot = 15;
 size_t no_parallel_sequences(void*) { return 0; }
 bool is_legacy(const void*) { return true; }
 
-using Table = std::array<void*, kFront + kSlots>;
+using VirtualTable = std::array<void*, kFront + kSlots>;
 
-Table patched(void* const* original, Adapter adapter) {
-  Table table;
+VirtualTable patched(void* const* original, Adapter adapter) {
+  VirtualTable table;
   std::copy_n(original - kFront, table.size(), table.begin());
   if (!adapter.has_parallel_sequences)
     table[kFront + kParallelSequencesSlot] = reinterpret_cast<void*>(no_parallel_sequences);
@@ -34,7 +33,7 @@ Table patched(void* const* original, Adapter adapter) {
   return table;
 }
 
-// `Tag` gives each of the two adapters a table of its own.
+// `Tag` gives each of the two adapters a separate table.
 template <typename Tag>
 void* make(void (*construct)(void*, CreateReader*), CreateReader* create, Adapter adapter) {
   void* const memory = ::operator new(kShimSize);
@@ -45,7 +44,7 @@ void* make(void (*construct)(void*, CreateReader*), CreateReader* create, Adapte
     throw;
   }
   void*** const table = static_cast<void***>(memory);
-  static Table own = patched(*table, adapter);
+  static VirtualTable own = patched(*table, adapter);
   *table = own.data() + kFront;
   return memory;
 }

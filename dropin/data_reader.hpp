@@ -1,20 +1,21 @@
-// The reader interface of BrainScript hosts (IDataReader), made by the host's own adapter over a Reader.
+// The reader interface of BrainScript hosts (IDataReader), implemented by the host's adapter over a
+// Reader.
 #pragma once
 
 #include "host_math.hpp"
 
 namespace cntk_dropin {
 
-// How the adapter of a reader answers its host.
+// Properties that a reader's adapter reports to its host.
 struct Adapter {
-  // GetNumParallelSequencesForFixingBPTTMode returns the number of the last minibatch, or none.
+  // GetNumParallelSequencesForFixingBPTTMode returns the lanes of the last minibatch; otherwise 0.
   bool has_parallel_sequences;
-  // What IsLegacyReader returns.
+  // The result of IsLegacyReader.
   bool is_old_style;
 };
 
-// Makes a reader. The host initializes it with a configuration, and destroys it by its Destroy. All readers
-// of a module have the same adapter.
+// Creates a reader. The host initializes it with a configuration, and destroys it by its Destroy.
+// All readers of a module have the same adapter.
 void* make_data_reader_float(cntk_host::math::CreateReader* create, Adapter adapter);
 void* make_data_reader_double(cntk_host::math::CreateReader* create, Adapter adapter);
 

@@ -17,8 +17,9 @@ constexpr uint32_t kCopies = 10;
 
 using Streams = std::shared_ptr<const std::vector<host::StreamInformation>>;
 
-// Numbers keys by the host's corpus, and keeps the message of an exception that the corpus throws: exceptions
-// must not unwind the engine. (An exception_ptr would need a newer libstdc++ than the oldest hosts have.)
+// Maps keys to numbers with the host's corpus, and keeps the message of an exception that it
+// throws: exceptions must not unwind the engine. (std::exception_ptr needs a newer libstdc++ than
+// the oldest hosts have.)
 struct Numbering {
   std::shared_ptr<host::CorpusDescriptor> corpus;
   std::string failure;
@@ -63,7 +64,7 @@ DeserializerHandle open(const std::string& name, const host::ConfigParameters& c
 // The data of one chunk. Sequences keep it alive.
 class EngineChunk : public host::Chunk, public std::enable_shared_from_this<EngineChunk> {
  public:
-  // `keys` are the keys that the sequences report, by their index in the chunk.
+  // `keys` are the keys that sequences report, by their index in the chunk.
   EngineChunk(ChunkHandle chunk, Streams streams, std::vector<uint64_t> keys, bool is_expanded)
       : chunk_(std::move(chunk)),
         streams_(std::move(streams)),
@@ -82,7 +83,7 @@ class EngineChunk : public host::Chunk, public std::enable_shared_from_this<Engi
 void EngineChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
   // The reader's first stream comes before this deserializer's.
   const uint32_t length = out.empty() ? 1 : out.front()->samples;
-  // A frame past the end of its labels has an index that the chunk does not have, and is invalid.
+  // A frame past the end of its labels has an index outside the chunk, and is invalid.
   const bool exists = index < keys_.size();
   out.reserve(out.size() + streams_->size());
   for (const host::StreamInformation& stream : *streams_) {
@@ -142,7 +143,7 @@ EngineDeserializer::EngineDeserializer(const Type& type, const host::ConfigParam
     info.struct_size = sizeof info;
     call(cntk_reader_deserializer_describe_stream, deserializer_.get(), i, &info);
     streams->push_back(describe(info));
-    // Images are bytes until a transform needs something else.
+    // Images stay bytes until a transform needs another type.
     if (type.images != Images::none && is_unknown(streams->back().shape))
       streams->back().element = host::Element::unknown;
   }

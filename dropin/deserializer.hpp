@@ -1,4 +1,4 @@
-// The engine's deserializers with the host's interface, for CNTK's own composite reader.
+// The engine's deserializers with the host's interface, for CNTK's composite reader.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cntk_dropin {
 
-// How a type of deserializer has images, and their copies one after the other.
+// How a type of deserializer stores images, and the consecutive copies of each (`multiViewCrop`).
 enum class Images {
   none,
   of_chunks,  // each chunk is one copy of one image
@@ -20,34 +20,34 @@ enum class Images {
 // A type of deserializer.
 struct Type {
   const char* name;
-  // Whether sequences report their keys. CNTK's binary module, its labels and its lattices are found by key,
-  // but leave the key out of their data.
+  // Whether sequences report their keys. CNTK's binary module, its labels and its lattices are
+  // found by key, but their data lack the key.
   bool marks_keys;
   Images images = Images::none;
 };
 
-// The types that have images. Their streams are delivered as they are decoded, for transforms.
+// The types for images. Their streams are delivered as decoded, for transforms.
 inline const std::vector<Type> kImageTypes = {{"ImageDeserializer", true, Images::of_chunks},
                                               {"Base64ImageDeserializer", true, Images::in_chunks}};
 
-// How the modules of deserializers differ.
+// Properties of a module of deserializers.
 struct Format {
-  // The kind of reader that the module makes if a configuration names it by `readerType`.
+  // The kind of reader that the module creates for a `readerType`.
   cntk_reader_section_kind kind;
-  // The types of deserializers that it has.
+  // The types of deserializers in the module.
   std::vector<Type> types;
-  // Whether an unknown type is an error of the module, and not of its caller.
+  // Whether the module itself reports an unknown type as an error, instead of its caller.
   bool refuses_types;
-  // What a host learns of a reader that it makes by `readerType`.
+  // The adapter of a reader that a host creates by `readerType`.
   Adapter adapter;
 
-  // The type with this name, or null.
+  // Returns the type with this name, or null.
   const Type* find(const std::string& name) const;
 };
 
 class EngineDeserializer : public cntk_host::DataDeserializer {
  public:
-  // Without a corpus, keys must be numbers. `is_primary`: it is the first one of its reader.
+  // Without a corpus, keys must be numbers. `is_primary`: it is its reader's first deserializer.
   EngineDeserializer(const Type& type, const cntk_host::ConfigParameters& config,
                      std::shared_ptr<cntk_host::CorpusDescriptor> corpus, bool is_primary);
 
@@ -59,14 +59,14 @@ class EngineDeserializer : public cntk_host::DataDeserializer {
 
  private:
   std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
-  // The number of the copy of an image that a sequence is.
+  // Returns which copy of an image a sequence is.
   uint32_t copy_of(const cntk_reader_sequence_info& info) const;
 
   const Type type_;
-  // Shared with the chunks, because their sequences refer to the shapes in it.
+  // Shared with the chunks, whose sequences refer to the shapes in it.
   std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams_;
   size_t chunk_count_ = 0;
-  // The only sample of a sequence stands for each sample of the reader's first stream.
+  // Each sequence has one sample, which stands for each sample of the reader's first stream.
   bool is_expanded_ = false;
   // There are several copies of each image.
   bool is_multi_view_ = false;

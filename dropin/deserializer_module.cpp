@@ -1,5 +1,5 @@
-// A module of deserializers. CNTK's own composite reader loads it for data of their types, and a host loads
-// it for its `readerType`. `kFormat` says which deserializers the module has.
+// A module of deserializers. CNTK's composite reader loads it for data of their types, and a host
+// loads it for its `readerType`. `kFormat` lists the module's deserializers.
 
 #include "deserializer_module.hpp"
 
@@ -22,7 +22,7 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 
 #if CNTK_DROPIN_HOST >= 20100
 
-// The corpus is declared by value, and so passed by the address of a copy that the host destroys.
+// The corpus is declared by value, and thus passed as the address of a copy that the host destroys.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
                                            const std::wstring& type, const host::ConfigParameters& config,
                                            std::shared_ptr<host::CorpusDescriptor> corpus, bool is_primary) {
@@ -39,13 +39,13 @@ CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserialize
 
 #else
 
-// Only CNTK's own composite reader calls this function. The one of this project, which is installed with this
-// module, has the deserializers itself.
+// Only CNTK's composite reader calls this function. This project's composite reader, which is
+// installed with this module, has the deserializers built in.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(void**, const std::wstring& type, const host::ConfigParameters&,
                                            std::shared_ptr<void>, bool) {
   throw std::runtime_error(
-      "CNTK's own composite reader has asked cntk-reader for a '" + cntk_dropin::narrow(type) +
-      "', which it cannot have in this version of CNTK. Install all modules of cntk-reader, or none.");
+      "CNTK's own composite reader asked cntk-reader for a '" + cntk_dropin::narrow(type) +
+      "', which is not supported in this version of CNTK. Install all modules of cntk-reader, or none.");
 }
 
 #endif

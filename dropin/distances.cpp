@@ -12,34 +12,35 @@ namespace {
 using cntk_host::kGap;
 using cntk_host::LayoutRecord;
 
-// Whole numbers up to this one are exact as `float`.
+// Integers up to this one are exact as `float`.
 constexpr int64_t kExact = int64_t{1} << 24;
-// The distance in gaps to the start and to the end of a sequence: greater than in any sequence that is exact.
+// The distance in gaps to the start and to the end of a sequence: greater than in any exact
+// sequence.
 constexpr float kFar = 4 * static_cast<float>(kExact);
 
 // The steps of a record that lie in the minibatch.
-struct Part {
+struct StepRange {
   size_t first;
   size_t last;
-  Part(const LayoutRecord& record, size_t steps)
+  StepRange(const LayoutRecord& record, size_t steps)
       : first(static_cast<size_t>(std::max<int64_t>(record.begin, 0))), last(std::min(record.end, steps)) {}
 };
 
 // Marks the steps in which a lane has a gap.
 void mark_gaps(const Records& records, std::vector<bool>& has_gap) {
   has_gap.assign(records.steps, false);
-  size_t known = records.steps;  // all steps from this one on are marked
+  size_t known = records.steps;  // all steps from here on are marked
   for (const LayoutRecord& record : records) {
     if (record.id != kGap) continue;
-    const Part part(record, records.steps);
-    // Most gaps extend to the last step, where some steps are marked already.
+    const StepRange part(record, records.steps);
+    // Most gaps extend to the last step; skips the steps that are already marked.
     const bool is_last = part.last == records.steps;
     for (size_t step = part.first; step < (is_last ? known : part.last); ++step) has_gap[step] = true;
     if (is_last) known = std::min(known, part.first);
   }
 }
 
-// Writes consecutive whole numbers, which are below 2^31, upwards or downwards, four at a time.
+// Writes consecutive integers below 2^31, upwards or downwards, four at a time.
 template <int kBy>
 void count_from(ptrdiff_t from, size_t numbers, float* floats, ptrdiff_t* wholes) {
   const __m128i further = _mm_set1_epi64x(4 * kBy);
@@ -61,12 +62,13 @@ void count_from(ptrdiff_t from, size_t numbers, float* floats, ptrdiff_t* wholes
   }
 }
 
-// Four lanes of one step: the new value where `is_new` is set, and elsewhere the value of the step before.
-__m128 go_on(__m128 is_new, __m128 next, const float* before) {
+// Selects for four lanes of a step: the new value where `is_new` is set, else the previous step's
+// value.
+__m128 select_new(__m128 is_new, __m128 next, const float* before) {
   return _mm_or_ps(_mm_and_ps(is_new, next), _mm_andnot_ps(is_new, _mm_loadu_ps(before)));
 }
 
-// Writes the least distances of one step.
+// Writes the smallest distances of a step.
 void store_nearest(__m128 start, __m128 end, ptrdiff_t* nearest_start, ptrdiff_t* nearest_end) {
   // Start, end, start, end: the minima of two lanes each, then of all lanes.
   const __m128 halves = _mm_min_ps(_mm_unpacklo_ps(start, end), _mm_unpackhi_ps(start, end));
@@ -83,7 +85,8 @@ void Distances::fill(const Records& records, Lookups out) {
   if (!fill_one_lane(records, out) && !fill_by_steps(records, out)) fill_by_records(records, out);
 }
 
-// Stores at which step and lane each record begins. False if distances would not be exact as `float`.
+// Stores the step and lane at which each record begins. Returns false if distances would not be
+// exact as `float`.
 bool Distances::spread(const Records& records, size_t height) {
   const auto steps = static_cast<int64_t>(records.steps);
   if (steps > kExact) return false;
@@ -98,7 +101,7 @@ bool Distances::spread(const Records& records, size_t height) {
   std::memset(&begins_[height], 0xff, height * records.steps * sizeof(float));
   bool is_exact = true;
   for (const LayoutRecord& record : records) {
-    const Part part(record, records.steps);
+    const StepRange part(record, records.steps);
     if (part.first >= part.last) continue;
     const size_t column = (part.first + 1) * height + record.row;
     const bool is_gap = record.id == kGap;
@@ -121,8 +124,8 @@ bool Distances::fill_by_steps(const Records& records, Lookups out) {
   ptrdiff_t* const nearest_starts = out.nearest_start.data();
   ptrdiff_t* const nearest_ends = out.nearest_end.data();
   for (size_t step = 0; step < steps; ++step, begins += height, lasts += height) {
-    // The last group of four lanes may write into the next step, which is overwritten afterwards. The last
-    // step has no next one, so its results go to the spare column first.
+    // The last group of four lanes may write into the next step, which is overwritten afterwards.
+    // The last step has no next one, so its results first go to the spare column.
     const bool is_last = step + 1 == steps;
     float* const to_start = is_last ? begins + height : out.to_start + step * rows;
     float* const to_end = is_last ? lasts + height : out.to_end + step * rows;
@@ -131,8 +134,8 @@ bool Distances::fill_by_steps(const Records& records, Lookups out) {
     for (size_t row = 0; row < rows; row += 4) {
       __m128 begin = _mm_loadu_ps(begins + row);
       const __m128 is_new = _mm_cmpord_ps(begin, begin);
-      begin = go_on(is_new, begin, begins + row - height);
-      const __m128 last = go_on(is_new, _mm_loadu_ps(lasts + row), lasts + row - height);
+      begin = select_new(is_new, begin, begins + row - height);
+      const __m128 last = select_new(is_new, _mm_loadu_ps(lasts + row), lasts + row - height);
       _mm_storeu_ps(begins + row, begin);
       _mm_storeu_ps(lasts + row, last);
       const __m128 start = _mm_sub_ps(now, begin), end = _mm_sub_ps(last, now);
@@ -159,7 +162,7 @@ bool Distances::fill_one_lane(const Records& records, Lookups out) {
   ptrdiff_t* const nearest_starts = out.nearest_start.data();
   ptrdiff_t* const nearest_ends = out.nearest_end.data();
   for (const LayoutRecord& record : records) {
-    const Part part(record, records.steps);
+    const StepRange part(record, records.steps);
     if (part.first >= part.last) continue;
     const size_t first = part.first, count = part.last - part.first;
     if (record.id == kGap) {
@@ -185,7 +188,7 @@ void Distances::fill_by_records(const Records& records, Lookups out) {
   ptrdiff_t* const nearest_start = out.nearest_start.data();
   ptrdiff_t* const nearest_end = out.nearest_end.data();
   for (const LayoutRecord& record : records) {
-    const Part part(record, records.steps);
+    const StepRange part(record, records.steps);
     size_t column = part.first * records.rows + record.row;
     if (record.id == kGap) {
       for (size_t step = part.first; step < part.last; ++step, column += records.rows) {

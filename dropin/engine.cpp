@@ -18,7 +18,7 @@ void raise(cntk_reader_error* error, const char* old_style_reader) {
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
-  // The message without details, because hosts and their programs compare it with CNTK's.
+  // The message without details: hosts and their programs compare it with CNTK's.
   std::string text = info.message != nullptr ? info.message : "";
   log_where(error, text);
   const bool of_file = (info.kind == CNTK_READER_STATUS_IO || info.kind == CNTK_READER_STATUS_DATA) &&
@@ -46,7 +46,7 @@ cntk_reader_host_source source_of(const cntk_reader_section* section, cntk_reade
 
 namespace {
 
-// Whether the host is of a version that does not know a key.
+// Returns whether this version of the host does not know a key.
 bool is_ignored(const std::string& key) {
   return std::any_of(std::begin(cntk_host::kLaterKeys), std::end(cntk_host::kLaterKeys),
                      [&](const cntk_host::LaterKey& later) {

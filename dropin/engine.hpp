@@ -1,4 +1,4 @@
-// The engine's C interface with handles that free themselves, and with errors as exceptions.
+// The engine's C interface with owning handles, and with errors as exceptions.
 #pragma once
 
 #include <cntk_reader_host.h>
@@ -10,13 +10,13 @@
 
 namespace cntk_dropin {
 
-// Throws the error of a failed call, and frees it. If an exception of a module caused the error, that
-// exception is thrown again, otherwise the type that CNTK throws. The text is CNTK's own wherever CNTK has
-// one; what the error says beyond that (file, line, offset, stream, sequence, what to do) is written to the
-// log.
+// Throws the error of a failed call, and frees it. If an exception of a module caused the error,
+// that exception is rethrown; otherwise the type that CNTK throws. The text is CNTK's wherever CNTK
+// has one; additional information (file, line, offset, stream, sequence, what to do) is written to
+// the log.
 //
-// CNTK's old-style readers begin errors in files with the reader's name, `old_style_reader`; it is null for
-// others.
+// CNTK's old-style readers begin errors in files with the reader's name, `old_style_reader`; null
+// for other readers.
 [[noreturn]] void raise(cntk_reader_error* error, const char* old_style_reader = nullptr);
 
 // Calls a function of the engine whose last parameter is the place for its error.
@@ -44,21 +44,21 @@ using TransformHandle = std::unique_ptr<cntk_reader_transform, Free<cntk_reader_
 using TransformedHandle = std::unique_ptr<cntk_reader_transformed, Free<cntk_reader_transformed_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
-// What a reader for this host is opened from.
+// Returns the source of a reader for this host.
 cntk_reader_host_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind);
 
-// A copy of a host's section, with the sections around it, for the engine.
+// Copies a host's section, with its enclosing sections, for the engine.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
 
-// The value of a key that is true or false.
+// Returns the value of a Boolean key.
 bool flag(const cntk_reader_section* section, std::string_view key, bool otherwise);
 
-// Whether the shape is known only from the data.
+// Returns whether the shape depends on the data.
 inline bool is_unknown(const cntk_host::Shape& shape) {
   return shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION;
 }
 
-// Describes a stream as the host knows it.
+// Describes a stream for the host.
 cntk_host::StreamInformation describe(const cntk_reader_stream_info& info);
 
 }  // namespace cntk_dropin

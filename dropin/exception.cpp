@@ -5,8 +5,8 @@
 
 namespace cntk_dropin {
 
-// The members of std::exception_ptr that the libstdc++ of the oldest hosts exports, by their mangled names.
-// Code that uses the class itself would call members of newer versions.
+// The members of std::exception_ptr that the libstdc++ of the oldest hosts exports, by their
+// mangled names. Using the class itself would call members of newer versions.
 namespace libstdcxx {
 struct Kept {
   void* exception;
@@ -32,7 +32,7 @@ const char* text_of_current() noexcept {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "An exception of a type of its own.";
+    return "An exception that is not a std::exception.";
   }
 }
 

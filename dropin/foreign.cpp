@@ -19,16 +19,18 @@ namespace {
 
 namespace host = cntk_host;
 
-// The data of a sequence in all streams of its deserializer: the module's objects, or copies of their data.
+// The data of a sequence in all streams of its deserializer: the module's objects, or copies of
+// their data.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
-  // Descriptions of the streams' data for the engine, if these are known when the sequence is fetched.
+  // Descriptions of the streams' data for the engine, if they are known when the sequence is
+  // fetched.
   std::vector<cntk_reader_user_sequence_data> described;
   // Copies of the data of small sequences.
   std::vector<char> memory;
 };
 
-// Unused sequence objects, kept with their memory: there are too many single frames to allocate an object for
+// Recycled sequence objects with their memory: single frames are too many to allocate an object for
 // each.
 class IdleSequences {
  public:
@@ -57,12 +59,12 @@ class IdleSequences {
   }
 
  private:
-  // The number of sequences of a large minibatch of frames.
+  // The number of sequences in a large minibatch of frames.
   static constexpr size_t kMost = 16384;
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  // Threads do not wait here: a thread that finds the list in use allocates instead. The list is used twice
-  // for each frame, and this costs half of what a mutex costs.
+  // Threads do not wait here: a thread that finds the list in use allocates instead. The list is
+  // used twice per frame, and this costs half as much as a mutex.
   bool enter() { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() { busy_.clear(std::memory_order_release); }
 
@@ -71,12 +73,12 @@ class IdleSequences {
   size_t bytes_ = 0;
 };
 
-// The sequences of a chunk, as the engine takes them.
+// The sequences of a chunk, in the form that the engine takes.
 struct Listing {
   std::vector<uint32_t> lengths;
   std::vector<uint64_t> keys;
   std::vector<uint32_t> sample_indices;
-  // The index by which the chunk knows each sequence; empty if that is its place in the list.
+  // The chunk's index of each sequence; empty or null if that is its position in the list.
   std::vector<size_t> indices;
 
   void assign(const std::vector<host::SequenceInfo>& from) {
@@ -98,7 +100,7 @@ struct Listing {
 
 struct ForeignChunk {
   std::shared_ptr<host::Chunk> chunk;
-  // The index by which the chunk knows each sequence; null if that is its place in the list.
+  // The chunk's index of each sequence; empty or null if that is its position in the list.
   const std::vector<size_t>* indices = nullptr;
   // The sequences, if the chunk lists them itself.
   Listing listing;
@@ -114,13 +116,13 @@ cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
   return to;
 }
 
-// Sequences of at most this many bytes are copied when they are fetched. Then the module's objects are freed
-// at once, and the next sequence gets their memory, which is still in the processor's nearest cache. Without
-// copying, a minibatch of frames keeps thousands of small allocations alive.
+// Sequences of at most this many bytes are copied when they are fetched. The module's objects are
+// then freed at once, and the next sequence reuses their memory, which is still in the L1 cache.
+// Without copying, a minibatch of frames would keep thousands of small allocations alive.
 constexpr size_t kMostCopied = 4096;
 
-// Copies the streams' data to `memory`, and makes `streams` point there. False if the data take more than
-// kMostCopied bytes.
+// Copies the streams' data to `memory`, and makes `streams` point there. Returns false if the data
+// take more than kMostCopied bytes.
 bool copy(const std::vector<host::StreamInformation>& infos,
           std::vector<cntk_reader_user_sequence_data>& streams, std::vector<char>& memory) {
   const auto values_of = [&](size_t i) {
@@ -209,8 +211,8 @@ class ForeignDeserializer {
       }
       if (stream.is_binary) {
         throw std::runtime_error("The stream '" + names_[i] +
-                                 "' has opaque sequences (lattices), which this reader takes from its own "
-                                 "module 'HTKDeserializers' only.");
+                                 "' has opaque sequences (lattices), which this reader only supports from "
+                                 "its own module 'HTKDeserializers'.");
       }
       cntk_reader_user_stream info = {};
       info.name = names_[i].data();
@@ -278,7 +280,7 @@ class ForeignDeserializer {
       ForeignDeserializer& own = of(self);
       auto loaded = std::make_unique<ForeignChunk>();
       loaded->chunk = own.deserializer_->GetChunk(own.ids_.at(chunk));
-      if (loaded->chunk == nullptr) throw std::runtime_error("A module has given no chunk.");
+      if (loaded->chunk == nullptr) throw std::runtime_error("A module returned no chunk.");
       if (own.is_composable_) {
         const auto found = own.indices_.find(chunk);
         if (found != own.indices_.end()) loaded->indices = &found->second;
@@ -307,12 +309,12 @@ class ForeignDeserializer {
       chunk.chunk->GetSequence(chunk.indices != nullptr ? chunk.indices->at(index) : index,
                                sequence->streams);
       if (sequence->streams.size() != own.streams_.size()) {
-        throw std::runtime_error("A module has given a sequence in " +
+        throw std::runtime_error("A module returned a sequence in " +
                                  std::to_string(sequence->streams.size()) + " streams instead of " +
                                  std::to_string(own.streams_.size()) + ".");
       }
       if (std::count(sequence->streams.begin(), sequence->streams.end(), nullptr) > 0) {
-        throw std::runtime_error("A module has given no data of a sequence.");
+        throw std::runtime_error("A module returned no data for a sequence.");
       }
       const bool is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
                                         [](const auto& stream) { return stream->valid; });
@@ -334,13 +336,13 @@ class ForeignDeserializer {
       for (size_t i = 0; i < own.streams_.size(); ++i) {
         std::shared_ptr<host::SequenceData>& data = sequence.streams[i];
         data = own.transforms_->apply(i, std::move(data), position);
-        if (data == nullptr) throw std::runtime_error("A transform has given no data of a sequence.");
+        if (data == nullptr) throw std::runtime_error("A transform returned no data for a sequence.");
         view(own.streams_[i], *data, streams[i]);
       }
     });
   }
 
-  // Describes a sequence that nothing changes any more. A small one is copied first.
+  // Describes a sequence that does not change any more. A small one is copied first.
   void describe(ForeignSequence& sequence) const {
     cntk_reader_user_sequence_data none = {};
     none.struct_size = sizeof none;
@@ -353,8 +355,8 @@ class ForeignDeserializer {
   static void view(const host::StreamInformation& stream, host::SequenceData& data,
                    cntk_reader_user_sequence_data& out) {
     const host::Shape* shape = &stream.shape;
-    // The shape is requested only if it is unknown, because sequences of Python's deserializers throw if
-    // asked for it.
+    // The shape is only requested if it is unknown, because sequences of Python's deserializers
+    // throw otherwise.
     if (is_unknown(*shape)) {
       shape = &data.GetSampleShape();
       out.shape = shape->dimensions.data();
@@ -369,7 +371,7 @@ class ForeignDeserializer {
       out.indices = sparse.rows;
       out.sample_value_counts = sparse.counts.data();
       if (sparse.counts.size() < data.samples) {
-        throw std::runtime_error("A module has given a sparse sequence without its samples.");
+        throw std::runtime_error("A module returned a sparse sequence without its samples.");
       }
       return;
     }
@@ -381,20 +383,21 @@ class ForeignDeserializer {
     of(self).idle_.give_back(std::unique_ptr<ForeignSequence>(static_cast<ForeignSequence*>(handle)));
   }
 
-  // Whether sequences are listed before chunks are loaded, or found from the first deserializer's sequences.
-  // Otherwise chunks list them.
+  // Whether sequences are listed before chunks are loaded, or found from the first deserializer's
+  // sequences. Otherwise chunks list them.
   bool is_composable_ = true;
-  // Whether sequences are delivered as they are fetched: there are no transforms, and all shapes are known
-  // beforehand.
+  // Whether sequences are delivered as fetched: there are no transforms, and all shapes are known
+  // in advance.
   bool is_plain_ = false;
   std::shared_ptr<host::DataDeserializer> deserializer_;
   std::vector<host::StreamInformation> streams_;
   std::shared_ptr<Transforms> transforms_;
-  // The module's number of each chunk, and the chunks by these numbers, unless the numbers are 0, 1, 2 ...
+  // The module's number of each chunk, and the chunks by these numbers, unless the numbers are 0,
+  // 1, 2 ...
   std::vector<uint32_t> ids_;
   std::map<uint32_t, uint32_t> places_;
   bool in_order_ = true;
-  // For each chunk, the index by which it knows each sequence, if that is not the place in the list.
+  // For each chunk, its index of each sequence, if that is not the position in the list.
   std::map<uint32_t, std::vector<size_t>> indices_;
   // Names and descriptions that the engine reads while a reader is opened.
   std::vector<std::string> names_;
@@ -411,7 +414,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
     end_callbacks_with_python();
     auto deserializer = std::make_unique<ForeignDeserializer>(*request, *made);
     own.transforms_.push_back(deserializer->transforms());
-    deserializer.release();  // the engine owns it now, and frees it by the table's finalizer
+    deserializer.release();  // owned by the engine, which frees it by the table's finalizer
   });
 }
 

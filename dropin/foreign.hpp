@@ -11,7 +11,7 @@ namespace cntk_dropin {
 
 class ForeignDeserializer;
 
-// The host's modules that one reader uses.
+// The host's modules that a reader uses.
 class ForeignModules : public Companion {
  public:
   ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) override;

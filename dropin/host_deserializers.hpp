@@ -29,7 +29,7 @@ struct ChunkInfo {
 };
 static_assert(sizeof(ChunkInfo) == 24);
 
-// One sequence of one stream. The destructors come first in the table of virtual functions.
+// One sequence of one stream. The destructors come first in the virtual table.
 class SequenceData {
  public:
   virtual ~SequenceData() = default;
@@ -77,8 +77,8 @@ class Transformer {
  public:
   virtual void StartEpoch(const void* epoch_configuration) = 0;
   virtual StreamInformation Transform(const StreamInformation& stream) = 0;
-  // `place` is the sequence's place in its minibatch, which hosts before 2.4 do not say. The result may be
-  // the sequence itself.
+  // `place` is the sequence's position in its minibatch, which hosts before 2.4 do not pass. The
+  // result may be the sequence itself.
 #if CNTK_DROPIN_HOST >= 20400
   virtual std::shared_ptr<SequenceData> Transform(std::shared_ptr<SequenceData> sequence, int place) = 0;
 #else
@@ -99,7 +99,8 @@ inline std::shared_ptr<SequenceData> transform(Transformer& transformer,
 #endif
 }
 
-// Maps the sequence keys of all deserializers of a reader to numbers. Only its creator uses the registry.
+// Maps the sequence keys of all deserializers of a reader to numbers. Only its creator uses the
+// registry.
 struct CorpusDescriptor {
   std::function<size_t(const std::string&)> key_to_id;
   std::function<std::string(size_t)> id_to_key;
@@ -110,8 +111,8 @@ struct CorpusDescriptor {
 };
 static_assert(sizeof(CorpusDescriptor) == 200 && sizeof(std::map<std::string, size_t>) == 48);
 
-// The functions that modules export. Arguments of class type are passed by the address of a copy that the
-// caller destroys.
+// The functions that modules export. Arguments of class type are passed as the address of a copy
+// that the caller destroys.
 using CreateDeserializer = bool(std::shared_ptr<DataDeserializer>& deserializer, const std::wstring& type,
                                 const ConfigParameters& config, std::shared_ptr<CorpusDescriptor> corpus,
                                 bool is_primary);

@@ -1,4 +1,5 @@
-// The functions of the host's libCntk.Math that this project's modules use, under their mangled names.
+// The functions of the host's libCntk.Math that this project's modules use, under their mangled
+// names.
 #pragma once
 
 #include "host_types.hpp"
@@ -8,7 +9,6 @@ namespace cntk_host::math {
 constexpr int kCpu = -1;
 
 // ---- Matrix<float> and Matrix<char>: opaque bytes
-// ----------------------------------------------------------------
 
 void construct_floats(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfEC1Ei");
 void destroy_floats(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfED1Ev");
@@ -25,10 +25,9 @@ void construct_chars(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6M
 void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev");
 
 // ---- Modules
-// ---------------------------------------------------------------------------------------------------------
 
-// Loads a module, and finds a function in it. `plugin` is the address of a null pointer. With `is_known`,
-// `module` may also be a name that only the host gives to one of its modules. For hosts from 2.0 on.
+// Loads a module and finds a function in it. `plugin` is the address of a null pointer. With
+// `is_known`, `module` may also be an alias that only the host knows. For hosts from 2.0 on.
 #if _GLIBCXX_USE_CXX11_ABI
 void* load_plugin(const void* plugin, const std::string& module, const std::string& symbol, bool is_known) __asm__(
     "_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKNSt7__cxx1112basic_"
@@ -38,11 +37,10 @@ void* load_plugin(const void* plugin, const std::string& module, const std::stri
                   bool is_known) __asm__("_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKSsS4_b");
 #endif
 
-// The table of virtual functions of ConfigParameters.
+// The virtual table of ConfigParameters.
 extern const void* const config_parameters_table[] __asm__("_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE");
 
 // ---- Page-locked memory
-// ----------------------------------------------------------------------------------------------
 
 void* lock_pages(size_t bytes,
                  int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator6MallocEmi");
@@ -50,7 +48,6 @@ void unlock_pages(void* memory,
                   int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator4FreeEPvi");
 
 // ---- ReaderShim<float|double>: an IDataReader over a Reader
-// ------------------------------------------------------------
 
 using CreateReader = std::shared_ptr<Reader>(const ConfigParameters&);
 #if CNTK_DROPIN_HOST >= 20100
@@ -68,7 +65,7 @@ void construct_shim_float(void* shim, CreateReader* create) __asm__(CNTK_DROPIN_
 void construct_shim_double(void* shim, CreateReader* create) __asm__(CNTK_DROPIN_SHIM("d"));
 #undef CNTK_DROPIN_SHIM
 
-// Matrices that live as long as their owner, on the CPU.
+// Matrices on the CPU that their owner destroys.
 class FloatMatrix {
  public:
   FloatMatrix() { construct_floats(bytes_, kCpu); }
@@ -76,7 +73,7 @@ class FloatMatrix {
   FloatMatrix(const FloatMatrix&) = delete;
   FloatMatrix& operator=(const FloatMatrix&) = delete;
 
-  // Column-major values of a matrix of this size; their content is undefined.
+  // Resizes the matrix and returns its values, column-major, with unspecified contents.
   float* resize(size_t rows, size_t columns) {
     resize_floats(bytes_, rows, columns, 10000, true);
     return floats_of(bytes_);

@@ -21,7 +21,7 @@ std::unique_ptr<host::Reader> make_host_reader(const host::ConfigParameters& con
 
 namespace {
 
-// Hosts up to 2.0 compute with the shape of a stream without looking whether it is known. A shape without
+// Hosts up to 2.0 use the shape of a stream without checking that it is known. A shape without
 // dimensions has one value.
 std::shared_ptr<host::TensorShape> tensor_shape(const host::StreamInformation& stream) {
   auto shape = std::make_shared<host::TensorShape>();

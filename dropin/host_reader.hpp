@@ -1,4 +1,4 @@
-// A reader as the host knows it.
+// A reader with the host's interface.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace cntk_dropin {
 
-// Makes a reader of a section of the host. `kind` is the kind of reader that the host asked for. `companion`
-// may be null.
+// Creates a reader from a section of the host. `kind` is the kind of reader that the host
+// requested. `companion` may be null.
 std::unique_ptr<cntk_host::Reader> make_host_reader(const cntk_host::ConfigParameters& config,
                                                     cntk_reader_section_kind kind,
                                                     std::unique_ptr<Companion> companion = nullptr);

@@ -1,9 +1,11 @@
-// The types that a host, CNTK 2.0 to 2.7, and its reader modules exchange (Linux x86-64, libstdc++).
+// The types that a host, CNTK 2.0 to 2.7, and its reader modules exchange (Linux x86-64,
+// libstdc++).
 //
-// Written from the measured layout of the binaries. Names of fields and classes are this project's; sizes,
-// offsets and the order of virtual functions are the host's. Members from the standard library are the real
-// libstdc++ types, whose layout has not changed since GCC 5; those of strings are chosen by
-// _GLIBCXX_USE_CXX11_ABI. What differs between the versions of the host is in host_versions.hpp.
+// Written from the measured layout of the binaries. The names of fields and classes are this
+// project's; sizes, offsets and the order of virtual functions are the host's. Members from the
+// standard library are the real libstdc++ types, whose layout is stable from GCC 5 on;
+// _GLIBCXX_USE_CXX11_ABI selects the type of strings. host_versions.hpp has the differences between
+// versions of the host.
 #pragma once
 
 #include <strings.h>
@@ -21,11 +23,10 @@
 namespace cntk_host {
 
 // ---- Configuration
-// ------------------------------------------------------------------------------------------------
 
 struct ConfigParameters;
 
-// Orders keys without regard to case.
+// Orders keys case-insensitively.
 struct KeyLess {
   bool operator()(const std::string& a, const std::string& b) const {
     return strcasecmp(a.c_str(), b.c_str()) < 0;
@@ -51,12 +52,11 @@ struct ConfigParameters {
 static_assert(sizeof(ConfigParameters) == 72 + kStringSize && alignof(ConfigParameters) == 8);
 
 // ---- Streams and minibatches
-// ---------------------------------------------------------------------------------------
 
 enum class Storage : int32_t { dense = 0, sparse_csc = 1, sparse_block_column = 2 };
 enum class Element : uint32_t { unknown = 0, float32 = 1, float64 = 2, byte = 3 };
 
-// First dimension varies fastest; one dimension of SIZE_MAX - 1 means "unknown".
+// First dimension varies fastest; a single dimension of SIZE_MAX - 1 means "unknown".
 struct Shape {
   std::vector<size_t> dimensions;
 };
@@ -85,7 +85,7 @@ struct TensorShape {
 };
 static_assert(sizeof(TensorShape) == 224);
 
-// How hosts up to 2.0 know a stream.
+// The stream description of hosts up to 2.0.
 struct SharedStreamInformation {
   std::wstring name;
   size_t id = 0;
@@ -106,8 +106,8 @@ struct LayoutRecord {
 };
 static_assert(sizeof(LayoutRecord) == 32);
 
-// The first members of a minibatch layout, which are all that code that reads a layout needs. The others
-// differ between versions.
+// The first members of a minibatch layout, which are sufficient for reading it. The others differ
+// between versions.
 struct LayoutHead {
   size_t steps;
   size_t rows;
@@ -131,7 +131,6 @@ struct Minibatch {
 static_assert(sizeof(Minibatch) == 64);
 
 // ---- The reader of a composite module
-// --------------------------------------------------------------------------------
 
 using DeviceByStream = std::map<std::wstring, int>;
 using State = std::map<std::wstring, size_t>;
@@ -164,7 +163,7 @@ static_assert(sizeof(PositionReader) == 8);
 
 using Reader = std::conditional_t<kHasStates, StateReader, PositionReader>;
 
-// The state of a reader that has only this number.
+// The key of a state that consists of one number.
 constexpr wchar_t kPosition[] = L"minibatchSourcePosition";
 
 using CreateCompositeDataReader = Reader*(const ConfigParameters*);

@@ -1,11 +1,11 @@
-// What differs between the versions of the host.
+// Differences between the versions of the host.
 //
-// A module is compiled for one version, which CNTK_DROPIN_HOST names: 19900 for CNTK 2.0 beta 12 and beta 15,
-// 20000 for 2.0 rc3 and 2.0, 20100 for 2.1, 20200 for 2.2, 2.3 and 2.3.1, 20400 for 2.4, 20500 for 2.5 and
-// 2.5.1, 20600 and 20700. Programs that are hosts themselves leave it out.
+// A module is compiled for one version, set by CNTK_DROPIN_HOST: 19900 for CNTK 2.0 beta 12 and
+// beta 15, 20000 for 2.0 rc3 and 2.0, 20100 for 2.1, 20200 for 2.2, 2.3 and 2.3.1, 20400 for 2.4,
+// 20500 for 2.5 and 2.5.1, 20600 and 20700. Programs that are hosts themselves leave it unset.
 //
-// The strings are those of the compiler that built the host, which _GLIBCXX_USE_CXX11_ABI says: of GCC 4.8
-// for the releases up to 2.3.1, of GCC 5 for later ones, and for older ones that somebody has built anew.
+// Strings are those of the compiler that built the host, selected by _GLIBCXX_USE_CXX11_ABI: GCC
+// 4.8 for the releases up to 2.3.1; GCC 5 for later ones, and for rebuilds of older ones.
 #pragma once
 
 #include <cstddef>
@@ -29,36 +29,36 @@ constexpr bool kHasHeldBuffer = CNTK_DROPIN_HOST >= 20500;
 constexpr bool kHasBinaryStreams = CNTK_DROPIN_HOST >= 20400;
 // Minibatches have the shape of each stream's samples.
 constexpr bool kHasSampleShape = CNTK_DROPIN_HOST >= 20200;
-// Readers have states of several numbers; before, one number, the position in samples. Streams have shapes
-// that are lists; before, tensor shapes. Deserializers and transforms of the host's other modules can be
-// used.
+// Readers have states of several numbers; before, a single number, the position in samples. Streams
+// have shapes that are lists; before, tensor shapes. Deserializers and transforms of the host's
+// other modules can be used.
 constexpr bool kHasStates = CNTK_DROPIN_HOST >= 20100;
 // An epoch may be counted in sweeps.
 constexpr bool kHasSweeps = CNTK_DROPIN_HOST >= 20000;
 // Streams say whether they define the minibatch size.
 constexpr bool kHasDefinesMbSize = CNTK_DROPIN_HOST >= 20000;
 
-// The strings of libstdc++ before GCC 5, which are shared by copies.
+// The copy-on-write strings of libstdc++ before GCC 5.
 constexpr bool kHasOldStrings = !_GLIBCXX_USE_CXX11_ABI;
 constexpr size_t kStringSize = kHasOldStrings ? 8 : 32;
 
-// The base class of matrices has grown in 2.4.
+// The base class of matrices is larger from 2.4 on.
 constexpr size_t kMatrixSize = CNTK_DROPIN_HOST >= 20400 ? 136 : 120;
 
 // Minibatches end where the epoch does, and workers count sequences of all workers.
 constexpr bool kIsBeta = CNTK_DROPIN_HOST < 20000;
 
-// A key of configurations that has had a meaning since a version of the host.
+// A configuration key that has a meaning from some version of the host on.
 struct LaterKey {
   const char* name;
   int since;
 };
-// Versions before that ignore the key. (Before 2.0 rc3 the random order depends on the sweep alone.)
+// Earlier versions ignore the key. (Before 2.0 rc3 the random order depends on the sweep alone.)
 constexpr LaterKey kLaterKeys[] = {
     {"rightSplice", 20600}, {"randomizationSeed", 20000}, {"hashSequenceKeys", 20000}};
 
-// Stands for a member that this version of the host does not have: takes no memory, ignores what is assigned,
-// and has the value that the type has by itself.
+// Stands for a member that this version of the host lacks: takes no memory, ignores assignments,
+// and has the type's default value.
 template <typename T>
 struct Absent {
   Absent() = default;
@@ -88,7 +88,7 @@ struct EpochConfiguration : ReaderConfiguration {
 };
 static_assert(sizeof(EpochConfiguration) == 80);
 
-// CNTK 2.5.1 and older: without right splice and maximal number of errors.
+// CNTK 2.5.1 and older: without right splice and maximum number of errors.
 struct ReaderConfiguration251 {
   size_t workers = 1;
   size_t rank = 0;

@@ -34,7 +34,7 @@ std::shared_ptr<host::SequenceData> image_of(const std::shared_ptr<const Fetched
   return sequence;
 }
 
-// CNTK leaves the keys of labels out.
+// Labels have no keys, as in CNTK.
 std::shared_ptr<host::SequenceData> label_of(const std::shared_ptr<const Fetched>& fetched, size_t stream) {
   Decoded label;
   label.view.struct_size = sizeof label.view;

@@ -8,11 +8,11 @@
 
 namespace cntk_dropin {
 
-// A chunk of images with labels. An image is decoded each time that it is asked for.
+// A chunk of images with labels. An image is decoded each time it is requested.
 class ImageChunk : public cntk_host::Chunk {
  public:
-  // `keys` are the keys of the sequences. `copies` are the numbers of their copies, where images are
-  // delivered in several.
+  // `keys` are the keys of the sequences. `copies` are the numbers of their copies, if images are
+  // delivered in several copies.
   ImageChunk(ChunkHandle chunk, std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams,
              std::vector<uint64_t> keys, std::vector<uint32_t> copies);
 

@@ -1,4 +1,5 @@
-// The module for images: map files and lines of Base64, transforms, and `readerType = "ImageReader"`.
+// The module for images: map files and lines of Base64, transforms, and
+// `readerType = "ImageReader"`.
 
 #include "deserializer_module.hpp"
 #include "image_transforms.hpp"
@@ -24,12 +25,12 @@ CNTK_DROPIN_EXPORT bool CreateTransformer(cntk_host::Transformer** transformer, 
 
 #else
 
-// As CreateDeserializer in this version.
+// Like CreateDeserializer in this version.
 CNTK_DROPIN_EXPORT bool CreateTransformer(void**, const std::wstring& type,
                                           const cntk_host::ConfigParameters&) {
   throw std::runtime_error(
-      "CNTK's own composite reader has asked cntk-reader for a transform '" + cntk_dropin::narrow(type) +
-      "', which it cannot have in this version of CNTK. Install all modules of cntk-reader, or none.");
+      "CNTK's own composite reader asked cntk-reader for a transform '" + cntk_dropin::narrow(type) +
+      "', which is not supported in this version of CNTK. Install all modules of cntk-reader, or none.");
 }
 
 #endif

@@ -15,7 +15,7 @@ namespace {
 
 namespace host = cntk_host;
 
-// What a transform does beside changing values.
+// The effect of a transform on the form of its result.
 enum class Kind {
   keeps,       // the result is an image
   transposes,  // into planes of the reader's type
@@ -47,7 +47,7 @@ size_t size_of(host::Element element) {
   }
 }
 
-// The engine's number of a type.
+// Returns the engine's number of a type.
 uint32_t image_element_of(host::Element element) {
   return element == host::Element::byte ? static_cast<uint32_t>(CNTK_READER_ELEMENT_UINT8)
                                         : static_cast<uint32_t>(element);
@@ -66,7 +66,7 @@ uint32_t narrowed(size_t dimension) {
   return static_cast<uint32_t>(dimension);
 }
 
-// An image that the engine has made.
+// An image produced by the engine.
 struct Result {
   TransformedHandle owner;
   cntk_reader_image image = {};
@@ -109,7 +109,7 @@ class ImageTransform : public host::Transformer {
     return transform(std::move(sequence), static_cast<uint32_t>(place));
   }
 #else
-  // One random engine for all sequences: threads take turns with it, in whatever order they come.
+  // One random engine for all sequences, which threads share in any order.
   std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence) override {
     return transform(std::move(sequence), 0);
   }
@@ -131,7 +131,7 @@ class ImageTransform : public host::Transformer {
       image.height = image.channels = 1;
     } else if (shape.dimensions.size() == kRank && (own == nullptr || own->is_image)) {
       image.channels = narrowed(shape.dimensions[0]);
-      // As many values as the declared shape has: the first ones.
+      // The first values, as many as the declared shape has.
       if (kind_ == Kind::transposes && declared_channels_ < shape.dimensions[0])
         image.channels = narrowed(declared_channels_);
       image.width = narrowed(shape.dimensions[1]);
@@ -170,7 +170,7 @@ class ImageTransform : public host::Transformer {
     result.owner.reset(owner);
   }
 
-  // The sequence of these samples.
+  // Returns the sequence of these samples.
   std::shared_ptr<ImageSequence> join(std::vector<Result> results, const host::Shape& before) const {
     if (results.empty()) return std::make_shared<ImageSequence>(nullptr, nullptr, before);
     const cntk_reader_image first = results.front().image;
@@ -191,7 +191,7 @@ class ImageTransform : public host::Transformer {
       for (const Result& result : results) {
         const cntk_reader_image& image = result.image;
         if (image.width != first.width || image.height != first.height || image.channels != first.channels) {
-          throw std::runtime_error("The samples of a sequence do not have the same shape after a transform.");
+          throw std::runtime_error("The samples of a sequence have different shapes after a transform.");
         }
         const char* const begin = static_cast<const char*>(image.values);
         values->insert(values->end(), begin, begin + size);
@@ -206,9 +206,9 @@ class ImageTransform : public host::Transformer {
   TransformHandle transform_;
   // The reader's type.
   host::Element element_ = host::Element::unknown;
-  // The declared type of the values before the transform, for sequences that do not say what they have.
+  // The declared type of the values before the transform, for sequences without a type.
   host::Element before_ = host::Element::unknown;
-  // The declared number of channels before it, if there is one.
+  // The declared number of channels before the transform, if any.
   size_t declared_channels_ = SIZE_MAX;
 };
 

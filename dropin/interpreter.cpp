@@ -20,8 +20,8 @@ struct Method {
 };
 constexpr int kNoArguments = 0x0004;  // METH_NOARGS
 
-// The functions of Python's C interface that are needed. The modules are not bound to Python, which CNTK's
-// program in C++ does not have.
+// The required functions of Python's C interface. The modules are not linked to Python, which
+// CNTK's C++ program does not have.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*ensure)() = nullptr;
@@ -64,7 +64,7 @@ const Python& python() {
 }
 
 PyObject* at_exit(PyObject*, PyObject*) {
-  // Callbacks that are running need the interpreter's lock to come to their end.
+  // Running callbacks need the interpreter's lock to finish.
   PyThreadState* const state = python().save_thread();
   cntk_reader_callbacks_end();
   python().restore_thread(state);

@@ -1,11 +1,11 @@
-// The Python interpreter that a module of the host may run code in.
+// The Python interpreter in which a module of the host may run code.
 #pragma once
 
 namespace cntk_dropin {
 
-// Has Python end the engine's callbacks when its interpreter ends, if there is one in this process. Threads
-// that want to run Python code later are ended by Python, and may not be: the engine's frames cannot be
-// unwound.
+// Registers the engine's callbacks to be shut down when the Python interpreter of this process
+// ends, if there is one. Afterwards Python would end threads that try to run Python code, but the
+// engine's frames must not be unwound.
 void end_callbacks_with_python() noexcept;
 
 }  // namespace cntk_dropin

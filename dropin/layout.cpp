@@ -8,8 +8,8 @@ namespace {
 using cntk_host::Layout;
 using cntk_host::LayoutRecord;
 
-// Whether a layout already describes this part. Its look-ups follow from its records, so they are not
-// compared.
+// Returns whether a layout already describes this part. Its lookup tables follow from its records,
+// so they are not compared.
 bool is_of(const Layout& layout, const cntk_reader_minibatch_stream& part) {
   return layout.steps == part.steps && layout.rows == part.lanes &&
          layout.right_splice == part.right_splice && layout.records.size() == part.record_count &&
@@ -27,7 +27,7 @@ void fill(Layout& layout, const cntk_reader_minibatch_stream& part, Distances& d
                 offsetof(LayoutRecord, end) == offsetof(cntk_reader_record, end));
   const Records records = {part.steps, part.lanes, reinterpret_cast<const LayoutRecord*>(part.records),
                            part.record_count};
-  // If memory runs out below, the layout equals that of no part, so it is filled again.
+  // If memory runs out below, the layout matches no part, and is filled again.
   layout.records.clear();
   layout.steps = part.steps;
   layout.rows = part.lanes;

@@ -19,7 +19,7 @@ struct Layout : LayoutHead {
   std::vector<ptrdiff_t> nearest_start;
   std::vector<ptrdiff_t> nearest_end;
   std::vector<bool> has_gap;
-  math::CharMatrix mask;  // stays empty: consumers compute it
+  math::CharMatrix mask;  // left empty: consumers compute it
   bool writable = true;
   std::wstring axis = L"DynamicAxis";
 };
@@ -29,16 +29,16 @@ static_assert(sizeof(Layout) == 152 + (kHasRightSplice ? 8 : 0) + 3 * kMatrixSiz
 
 namespace cntk_dropin {
 
-// The layouts of a reader's minibatches. Hosts only read a layout and copy it. So streams with equal records
-// share one, and layouts of earlier minibatches are filled again: making a layout and its matrices takes most
-// of a microsecond, more than the engine needs for a minibatch of one sentence.
+// The layouts of a reader's minibatches. Hosts only read and copy a layout. So streams with equal
+// records share one, and layouts of earlier minibatches are refilled: creating a layout and its
+// matrices takes longer than the engine needs for a minibatch of one sentence.
 class Layouts {
  public:
   // In frame mode hosts get layouts that are not writable.
   explicit Layouts(bool frame_mode) : frame_mode_(frame_mode) {}
 
-  // The layout of a stream's part of a minibatch. `streams` has the minibatch's streams before this one,
-  // whose layouts may be shared.
+  // Returns the layout of a stream in a minibatch. `streams` has the minibatch's streams before
+  // this one, whose layouts may be shared.
   std::shared_ptr<cntk_host::LayoutHead> make(
       size_t stream, const cntk_reader_minibatch_stream& part,
       const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams);

@@ -10,19 +10,19 @@
 
 namespace cntk_dropin {
 
-// A section with its own keys, without those of the sections around it.
+// A section with its own keys, without those of enclosing sections.
 class ModuleConfig {
  public:
-  // `parent` is the section around it, which has to outlive this one, or null.
+  // `parent` is the enclosing section, which must outlive this one, or null.
   explicit ModuleConfig(const cntk_reader_section* section, const ModuleConfig* parent = nullptr);
   ModuleConfig(const ModuleConfig&) = delete;
   ModuleConfig& operator=(const ModuleConfig&) = delete;
 
   const cntk_host::ConfigParameters& parameters() const { return parameters_; }
 
-  // The raw text of a key of its own, or null.
+  // Returns the raw text of a key of this section, or null.
   const std::string* find(const std::string& key) const;
-  // The raw text of a key of its own, which has to be there.
+  // Returns the raw text of a required key of this section.
   const std::string& required(const std::string& key) const;
   // Replaces or adds a key.
   void set(const std::string& key, const std::string& text);
@@ -31,9 +31,9 @@ class ModuleConfig {
   cntk_host::ConfigParameters parameters_;
 };
 
-// The section that a key of another one has as its value; empty if there is none.
+// Returns the section that is the value of a key; empty if there is none.
 SectionHandle child_of(const cntk_reader_section* section, const std::string& key);
-// One element of a list of sections; empty past the last one.
+// Returns an element of a list of sections; empty past the last one.
 SectionHandle element_of(const cntk_reader_section* section, const std::string& key, size_t index);
 
 }  // namespace cntk_dropin

@@ -13,7 +13,7 @@ namespace {
 
 namespace host = cntk_host;
 
-// `plugin`, the first argument of the host's function, only identifies a module elsewhere. The host passes
+// `plugin`, the first argument of the host's function, only identifies a module. The host passes
 // null here, too.
 template <typename Function>
 Function* load(const std::string& module, const char* symbol) {
@@ -21,8 +21,8 @@ Function* load(const std::string& module, const char* symbol) {
   return reinterpret_cast<Function*>(host::math::load_plugin(&plugin, module, symbol, true));
 }
 
-// Whether a module is the one for images, whose deserializers and transforms this module has itself. A module
-// that is named by its file is loaded.
+// Returns whether a module is the one for images, whose deserializers and transforms are built into
+// this module. A module named by its file is loaded.
 bool is_own(const std::string& module) {
   return module == "ImageReader" || module == "Cntk.Deserializers.Image";
 }

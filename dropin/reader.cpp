@@ -11,15 +11,15 @@ namespace {
 
 namespace host = cntk_host;
 
-// CNTK's old-style readers of binary data and of images ignore the key: the first packs sequences, the second
-// frames. That of speech packs frames unless the key says otherwise.
+// CNTK's old-style readers of binary data and of images ignore the key: the first packs sequences,
+// the second frames. The reader of speech packs frames unless the key says otherwise.
 bool is_frame_mode(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   if (kind == CNTK_READER_SECTION_KIND_BINARY) return false;
   if (kind == CNTK_READER_SECTION_KIND_IMAGE) return true;
   return flag(section, "frameMode", kind == CNTK_READER_SECTION_KIND_HTK);
 }
 
-// The text with which errors in files begin if the host asked for a reader by its `readerType`.
+// Returns the prefix of errors in files if the host requested a reader by its `readerType`.
 const char* old_style_name(cntk_reader_section_kind kind) {
   if (kind == CNTK_READER_SECTION_KIND_TEXT) return "CNTKTextFormatReader";
   return kind == CNTK_READER_SECTION_KIND_BINARY ? "CNTKBinaryReader" : nullptr;
@@ -43,7 +43,7 @@ void copy_limits(const From& from, cntk_reader_epoch& to) {
   to.index = from.index;
 }
 
-// Copies the fields that both of the host's configurations and both of the engine's have.
+// Copies the fields that both of the host's and both of the engine's configurations have.
 template <typename From, typename To>
 void copy(const From& from, To& to) {
   to.workers = from.workers;
@@ -126,7 +126,8 @@ void EngineReader::select_devices(const host::DeviceByStream& devices) {
 
 host::Minibatch EngineReader::ReadMinibatch() {
   const std::lock_guard<std::mutex> lock(reading_);
-  // Frees the minibatch before the last one first, so that the engine can use its memory for the next one.
+  // Frees the minibatch before the last one first, so that the engine can reuse its memory for the
+  // next one.
   const std::shared_ptr<MinibatchHandle>& minibatch = minibatches_.next();
   minibatch->reset();
   const cntk_reader_minibatch* read = nullptr;
@@ -163,11 +164,11 @@ void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t st
   part.struct_size = sizeof part;
   call(cntk_reader_minibatch_stream_describe, minibatch, stream, &part);
   host::StreamMinibatch& result = *out.streams[stream];
-  // Hosts only read the data, although their interface has a pointer to mutable data.
+  // Hosts only read the data, although their interface has a mutable pointer.
   result.data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
   result.layout = layouts_.make(stream, part, out.streams);
   host::Shape& shape = streams_[stream].shape;
-  // A shape that was unknown is known from the first minibatch on.
+  // An unknown shape is known from the first minibatch on.
   if (is_unknown(shape)) {
     shape = describe_stream(stream).shape;
   }

@@ -13,19 +13,19 @@
 
 namespace cntk_dropin {
 
-// Something beside the engine that a reader needs, and that learns of each epoch.
+// An object that opens a reader's engine, and is notified of each epoch.
 class Companion {
  public:
   virtual ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) = 0;
-  // Called before each epoch, with the host's configuration of it.
+  // Called before each epoch, with its configuration by the host.
   virtual void start_epoch(const void* epoch_configuration) = 0;
   virtual ~Companion() = default;
 };
 
-// Hosts up to 2.0 know it through a PositionedReader (host_reader.cpp).
+// Hosts up to 2.0 use it through a PositionedReader (host_reader.cpp).
 class EngineReader : public cntk_host::StateReader {
  public:
-  // `kind` is the kind of reader that the host asked for. `companion` may be null.
+  // `kind` is the kind of reader that the host requested. `companion` may be null.
   EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                std::unique_ptr<Companion> companion = nullptr);
   ~EngineReader() override;
@@ -47,11 +47,12 @@ class EngineReader : public cntk_host::StateReader {
   const std::unique_ptr<Companion> companion_;
   ReaderHandle reader_;
   std::vector<cntk_host::StreamInformation> streams_;
-  // A state that the host restored before it started an epoch. After the start the host restores it again if
-  // it differs from the epoch's own state.
+  // A state that the host restored before it started an epoch. After the start, the host restores
+  // it again if it differs from the epoch's own state.
   std::optional<cntk_host::State> early_state_;
   bool started_ = false;
-  // Hosts use the data of a minibatch until they read the next one; with a device, until the one after that.
+  // Hosts use the data of a minibatch until they read the next one or, with a device, the one after
+  // that.
   Recycled<MinibatchHandle> minibatches_;
   std::vector<Recycled<cntk_host::StreamMinibatch>> parts_;  // by stream
   Layouts layouts_;

@@ -10,17 +10,17 @@
 
 namespace cntk_dropin {
 
-// A sequence's description, and its numbers if the engine stores them in another form.
+// A sequence's description, and its decoded numbers if the engine stores them encoded.
 struct Decoded {
   cntk_reader_sequence view = {};
   DecodedHandle numbers;
 };
 
-// A sequence whose values belong to something that it keeps alive, or are its own.
+// A sequence that owns its values, or keeps their owner alive.
 template <typename Base>
 class Sequence : public Base {
  public:
-  // `owner` has the values, if `decoded` does not, and the description of the stream.
+  // `owner` owns the values, unless `decoded` does, and the description of the stream.
   Sequence(std::shared_ptr<const void> owner, const cntk_host::StreamInformation& stream, Decoded decoded,
            size_t key)
       : owner_(std::move(owner)),
@@ -70,28 +70,28 @@ class RepeatedSequence : public cntk_host::SequenceData {
   std::vector<char> values_;
 };
 
-// The type of an image's values, which the engine describes by this number.
+// Returns the type of an image's values from the engine's number.
 inline cntk_host::Element element_of_image(uint32_t number) {
   return number == CNTK_READER_ELEMENT_UINT8 ? cntk_host::Element::byte
                                              : static_cast<cntk_host::Element>(number);
 }
 
-// Images: samples of three dimensions, which are not those of other sequences of the stream.
+// Images: samples of three dimensions, which vary between sequences of a stream.
 class ImageSequence : public cntk_host::SequenceData {
  public:
-  // `values` belong to `owner`.
+  // `owner` owns `values`.
   ImageSequence(std::shared_ptr<const void> owner, const void* values, cntk_host::Shape shape)
       : owner_(std::move(owner)), values_(values), shape_(std::move(shape)) {}
 
   const cntk_host::Shape& GetSampleShape() override { return shape_; }
   const void* GetDataBuffer() override { return values_; }
 
-  // The number of the copy, 0 to 9, of an image that the deserializer delivers in ten copies; else 0.
+  // The number of the copy, 0 to 9, if the deserializer delivers ten copies of an image; else 0.
   uint32_t copy = 0;
-  // Transforms take it as an image: nothing has transposed or cast it.
+  // Whether transforms treat it as an image: it is not yet transposed or cast.
   bool is_image = true;
-  // The engine's image, which owns the values, if a transform has made it. There, a crop is a view of a
-  // larger image, which the next transform may look at.
+  // The engine's image, which owns the values, if it is the result of a transform. There, a crop is
+  // a view of a larger image, which the next transform may access.
   const cntk_reader_transformed* made = nullptr;
 
  private:

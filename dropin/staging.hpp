@@ -15,8 +15,9 @@ struct PageLocker {
   void (*release)(void* memory, int device);
 };
 
-// Two sets of buffers that are used in turn: the host copies one to its device while the other one is being
-// filled. Data of streams that stay on the CPU (device -1) are not copied, and nothing is allocated for them.
+// Two alternating sets of buffers: the host copies one to its device while the other is being
+// filled. Data of streams that stay on the CPU (device -1) are not copied, and nothing is allocated
+// for them.
 class Staging {
  public:
   explicit Staging(PageLocker locker) : locker_(locker) {}

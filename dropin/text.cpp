@@ -7,7 +7,7 @@ constexpr char32_t kReplacement = 0xfffd;
 
 bool is_character(char32_t c) { return c < 0xd800 || (c > 0xdfff && c < 0x110000); }
 
-// Takes one character off the front.
+// Removes and returns the first character.
 char32_t take(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -1,4 +1,4 @@
-// The transforms that a deserializer's section names for its streams.
+// The transforms that a deserializer's section lists for its streams.
 #pragma once
 
 #include <vector>
@@ -12,18 +12,18 @@ namespace cntk_dropin {
 class Transforms {
  public:
   Transforms() = default;
-  // Makes the transforms, and lets them change the descriptions of the streams.
+  // Creates the transforms, and applies them to the descriptions of the streams.
   Transforms(const cntk_reader_section* section, const ModuleConfig& config,
              std::vector<cntk_host::StreamInformation>& streams);
 
-  // Whether no stream has a transform.
+  // Returns whether no stream has a transform.
   bool is_empty() const;
 
   // Passes the host's configuration of an epoch to all transforms.
   void start_epoch(const void* epoch_configuration);
 
-  // Transforms a sequence of a stream. `position` is its place in the minibatch. Several threads may
-  // transform sequences with different positions at the same time.
+  // Transforms a sequence of a stream. `position` is its position in the minibatch. Several threads
+  // may transform sequences with different positions concurrently.
   std::shared_ptr<cntk_host::SequenceData> apply(size_t stream,
                                                  std::shared_ptr<cntk_host::SequenceData> sequence,
                                                  uint32_t position) const;

@@ -1,12 +1,12 @@
-//! All targets in one program, which `cargo xtask fuzz` builds: the environment variable says which one. Linking one program
-//! takes seconds, linking one for each target minutes.
+//! All targets in one program, built by `cargo xtask fuzz`; an environment variable selects the
+//! target. Linking one program takes seconds, linking one per target takes minutes.
 
 #![no_main]
 
 use cntk_reader_fuzz::{ALL, Target, libfuzzer_sys, prepare};
 use std::sync::OnceLock;
 
-/// Names the target.
+/// The environment variable with the name of the target.
 const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
 
 fn chosen() -> &'static Target {

@@ -16,32 +16,32 @@
 //       model.Update(features.Samples());
 //     }
 //
-// Configurations. A file or a text in CNTK's configuration language (FromFile, FromText), or the same with
-// types:
+// Configurations. A file or text in CNTK's configuration language (FromFile, FromText), or typed
+// options:
 //
 //     cr::Reader reader = cr::Reader::Open(
 //         {cr::CtfDeserializer("train.ctf").Dense("features", 784).Sparse("labels", 10)});
 //
-// Names. Methods have the names that CNTK's users know: GetMinibatch, StartEpoch, SetConfiguration, GetState,
-// SetState, GetStreamDescriptions.
+// Names. Methods have CNTK's names: GetMinibatch, StartEpoch, SetConfiguration, GetState, SetState,
+// GetStreamDescriptions.
 //
-// Ownership. Reader, Minibatch and Checkpoint own what they stand for and can be moved; Minibatch can also be
-// copied, which counts a reference and copies no data. StreamMinibatch, Sequence and Span are views: they
-// live as long as the minibatch that they came from, and a minibatch may outlive its reader. A moved-from
-// object may be destroyed or assigned to; any other use of it throws an Error of kind kInvalidArgument.
+// Ownership. Reader, Minibatch and Checkpoint own their data and can be moved. Copying a Minibatch
+// adds a reference and copies no data. StreamMinibatch, Sequence and Span are views, valid as long
+// as the minibatch that they came from. A minibatch may outlive its reader. A moved-from object may
+// be destroyed or assigned to; any other use throws an Error of kind kInvalidArgument.
 //
-// Errors. Every failure is thrown as cntk::reader::Error, which is a std::runtime_error and knows the place.
-// Views check what costs nothing a sample (stream names, element types) and leave columns and steps to the
-// caller, as operator[] of std::vector does.
+// Errors. Every failure is thrown as cntk::reader::Error, a std::runtime_error that knows its
+// location. Views check stream names and element types, but not the numbers of columns and steps,
+// like operator[] of std::vector.
 //
-// Threads. One thread at a time may use a Reader; Minibatches, their views and Errors do not change and may
-// be shared. Fork. A Reader belongs to the process that opened it: in a child it throws an Error of kind
-// kState.
+// Threads. Only one thread at a time may use a Reader. Minibatches, their views and Errors are
+// immutable and may be shared. Fork. A Reader belongs to the process that opened it: in a child it
+// throws an Error of kind kState.
 //
-// The parts: cntk_reader/reader.hpp, canceller.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp
-// and images.hpp (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's
-// own), convert.hpp (conversions of files), files.hpp (files elsewhere, and compressed ones), process.hpp
-// (threads, log, version), callback.hpp (what keeps exceptions inside callbacks) and error.hpp.
+// The parts: cntk_reader/reader.hpp, canceller.hpp, minibatch.hpp, stream.hpp, configuration.hpp,
+// speech.hpp and images.hpp (typed options), user.hpp and transform.hpp (user-defined deserializers
+// and transforms), convert.hpp (file conversions), files.hpp (mounted file systems, compression),
+// process.hpp (threads, log, version), callback.hpp (exceptions in callbacks) and error.hpp.
 
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP

@@ -1,11 +1,12 @@
-//! From configurations and deserializers to a reader.
+//! Builds readers from configurations, options and deserializers.
 
 use crate::Reader;
 use crate::language::values::Values;
 #[cfg(feature = "images")]
 use crate::language::{Base64ImageDeserializer, ImageDeserializer};
 use crate::language::{
-    CbfDeserializer, Config, CtfDeserializer, NumpyDeserializer, Others, ReaderOptions, Section, UserType,
+    CbfDeserializer, Config, CtfDeserializer, ExtensionTypes, NumpyDeserializer, ReaderOptions, Section,
+    UserType,
 };
 #[cfg(feature = "speech")]
 use crate::language::{
@@ -24,13 +25,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Builds a [`Reader`]: from a configuration, from options and deserializers written in Rust, or from both.
+/// Builds a [`Reader`] from a configuration, from options and deserializers written in Rust, or
+/// from both.
 ///
-/// The configuration's deserializers come first, those added here follow in the order they were added. The first one is
-/// primary: it gives the order of the data, and the others are joined to it by sequence key. A user's deserializer
-/// that the configuration names (`type = "..."` in `deserializers`) stands where it is named.
+/// The configuration's deserializers come first; those added here follow in the order they were
+/// added. The first one is primary: it determines the order of the data, and the others are joined
+/// to it by sequence key. A user-defined deserializer that the configuration names (`type = "..."`
+/// in `deserializers`) takes the position where it is named.
 ///
-/// Options take the place of the configuration's keys.
+/// Options set here override the configuration's keys.
 ///
 /// ```no_run
 /// use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
@@ -47,64 +50,64 @@ pub struct Builder {
     config: Option<Config>,
     front_end: Option<FrontEnd>,
     options: ReaderOptions,
-    added: Vec<Added>,
+    added: Vec<AddedDeserializer>,
     transforms: Vec<(String, Arc<dyn UserTransform>)>,
     canceller: Option<Canceller>,
 }
 
-enum Added {
-    /// One of the library's own.
+enum AddedDeserializer {
+    /// A deserializer of this library.
     Own(Result<Values>),
     User(String, Arc<dyn UserDeserializer>),
 }
 
-impl Added {
-    /// The section of the `number`th deserializer that was added.
+impl AddedDeserializer {
+    /// Returns the section of the `number`th deserializer that was added.
     fn section(&self, number: usize, front_end: FrontEnd) -> Result<Section> {
         Ok(match self {
-            Added::Own(values) => {
+            AddedDeserializer::Own(values) => {
                 let values = values.as_ref().map_err(Error::clone)?;
                 let kind = values.kind().unwrap_or_default();
                 Section::of_values(&option::name_of_deserializer(kind, number, front_end), values)
             }
-            Added::User(name, _) => Section::of_user(name),
+            AddedDeserializer::User(name, _) => Section::of_user(name),
         })
     }
 
-    /// The name of a user's deserializer.
+    /// Returns the name of a user-defined deserializer.
     fn user(&self) -> Option<&str> {
         match self {
-            Added::Own(_) => None,
-            Added::User(name, _) => Some(name),
+            AddedDeserializer::Own(_) => None,
+            AddedDeserializer::User(name, _) => Some(name),
         }
     }
 }
 
 impl Builder {
-    /// Takes a configuration, instead of the one taken before.
+    /// Sets the configuration; replaces an earlier one.
     pub fn config(mut self, config: Config) -> Builder {
         self.config = Some(config);
         self
     }
 
-    /// Sets whose words messages use for options. The default is the language of the configuration
-    /// if there is one, else this crate's methods.
+    /// Sets the language in which messages name options. The default is the configuration language
+    /// if there is a configuration, otherwise this crate's methods.
     pub fn front_end(mut self, front_end: FrontEnd) -> Builder {
         self.front_end = Some(front_end);
         self
     }
 
-    /// Takes a configuration's text, see [`Config::from_text`].
+    /// Sets the configuration from text; see [`Config::from_text`].
     pub fn config_text(self, text: &str) -> Result<Builder> {
         Ok(self.config(Config::from_text(text)?))
     }
 
-    /// Takes a configuration file, see [`Config::from_file`].
+    /// Sets the configuration from a file; see [`Config::from_file`].
     pub fn config_file(self, path: impl AsRef<Path>) -> Result<Builder> {
         Ok(self.config(Config::from_file(path)?))
     }
 
-    /// Sets the reader's options; those that are set here take the place of the configuration's keys.
+    /// Sets the reader's options. Those set here override the configuration's keys.
     pub fn options(mut self, options: ReaderOptions) -> Builder {
         self.options = options;
         self
@@ -120,7 +123,7 @@ impl Builder {
         self.own(cbf.values())
     }
 
-    /// Adds arrays of NumPy.
+    /// Adds NumPy arrays.
     pub fn numpy(self, arrays: NumpyDeserializer) -> Builder {
         self.own(arrays.values())
     }
@@ -161,64 +164,66 @@ impl Builder {
         self.own(images.values())
     }
 
-    /// Adds images in lines of Base64.
+    /// Adds images as lines of Base64.
     #[cfg(feature = "images")]
     pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
         self.own(images.values())
     }
 
     fn own(mut self, values: Result<Values>) -> Builder {
-        self.added.push(Added::Own(values));
+        self.added.push(AddedDeserializer::Own(values));
         self
     }
 
-    /// Adds a deserializer of your own. `name` is the `type` that a configuration calls it by, and what messages call
-    /// it.
+    /// Adds your own deserializer. `name` is its `type` in a configuration and its name in
+    /// messages.
     pub fn deserializer(mut self, name: &str, deserializer: impl UserDeserializer + 'static) -> Builder {
-        self.added.push(Added::User(name.to_owned(), Arc::new(deserializer)));
+        self.added.push(AddedDeserializer::User(name.to_owned(), Arc::new(deserializer)));
         self
     }
 
-    /// Adds a transform of your own. `name` is the `type` that an element of `transforms` in a configuration calls it by, without
-    /// a `module`, and what messages call it.
+    /// Adds your own transform. `name` is the `type` of its element of `transforms` in a
+    /// configuration, without a `module`, and its name in messages.
     pub fn transform(mut self, name: &str, transform: impl UserTransform + 'static) -> Builder {
         self.transforms.push((name.to_owned(), Arc::new(transform)));
         self
     }
 
-    /// Has opening, and the calls of the reader that is opened, end when this canceller or a clone of it says so: see [`Canceller`].
+    /// Lets a canceller, or any clone of it, end the opening and the calls of the opened reader;
+    /// see [`Canceller`].
     pub fn canceller(mut self, canceller: &Canceller) -> Builder {
         self.canceller = Some(canceller.clone());
         self
     }
 
-    /// Opens the reader: opens and indexes the files, which takes a while for large ones, and reads no data yet.
+    /// Opens the reader: opens and indexes the files, which takes a while for large ones, but reads
+    /// no data yet.
     ///
-    /// A large text file that is read in its own order is indexed while it is read; what is wrong past its start is
-    /// then an error of the minibatch that needs it.
+    /// A large text file that is read in its own order is indexed while it is read; a fault past
+    /// its start is then reported by the minibatch that needs that part.
     pub fn open(self) -> Result<Reader> {
         self.with_settings(|settings, others| Engine::open_with(settings, others).map(Reader::new))
     }
 
-    /// The data of this builder as whole sequences in their own order, whatever its settings say of that.
+    /// Reads the data as whole sequences in file order, whatever the settings say.
     #[doc(hidden)]
     pub fn in_whole_sequences(mut self) -> Builder {
         self.options = self.options.whole_sequences();
         self
     }
 
-    /// Opens something by the settings that all of this makes together: for this project's other
-    /// crates, no promise.
+    /// Opens something with the resolved settings. For this project's other crates; not covered by
+    /// semver.
     #[doc(hidden)]
     pub fn with_settings<R>(
         self,
-        open: impl FnOnce(&ReaderSettings, &reader::Others<'_>) -> Result<R>,
+        open: impl FnOnce(&ReaderSettings, &reader::Extensions<'_>) -> Result<R>,
     ) -> Result<R> {
         let own = self.front_end.unwrap_or(FrontEnd::Rust);
         let added = self.added.iter().zip(1..).map(|(one, number)| one.section(number, own));
         let added = added.collect::<Result<Vec<_>>>()?;
         let mut names = Distinct::default();
-        for name in self.added.iter().filter_map(Added::user) {
+        for name in self.added.iter().filter_map(AddedDeserializer::user) {
             if names.add(name).is_some() {
                 let message = format!(
                     "Two deserializers were added under the name '{name}'. Give each one a name of its own."
@@ -228,7 +233,7 @@ impl Builder {
         }
         let mut registered: Vec<Registered> = Vec::new();
         for one in self.added {
-            let Added::User(name, user) = one else { continue };
+            let AddedDeserializer::User(name, user) = one else { continue };
             registered.push(Registered::new(name, user)?);
         }
         let users: Vec<_> = registered
@@ -240,7 +245,8 @@ impl Builder {
             transform::register(&mut transforms, &name, transform)?;
         }
         let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
-        let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
+        let others =
+            ExtensionTypes { users: &users, added: &added, transforms: &names, ..ExtensionTypes::default() };
         let default = if self.config.is_some() { FrontEnd::Configuration } else { FrontEnd::Rust };
         let front_end = self.front_end.unwrap_or(default);
         let config = match self.config {
@@ -249,11 +255,11 @@ impl Builder {
         };
         let config = config.with_options(&self.options, others);
         let settings = config.map_err(|error| error.in_words_of(front_end))?.settings(others)?;
-        let others = reader::Others {
+        let others = reader::Extensions {
             registered: &registered,
             transforms: &transforms,
             canceller: self.canceller.as_ref(),
-            ..reader::Others::default()
+            ..reader::Extensions::default()
         };
         others.run(|| open(&settings, &others)).map_err(|error| error.in_words_of(front_end))
     }
@@ -261,9 +267,9 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let added = |added: &Added| match added {
-            Added::Own(values) => format!("{values:?}"),
-            Added::User(name, _) => name.clone(),
+        let added = |added: &AddedDeserializer| match added {
+            AddedDeserializer::Own(values) => format!("{values:?}"),
+            AddedDeserializer::User(name, _) => name.clone(),
         };
         let names: Vec<_> = self.added.iter().map(added).collect();
         f.debug_struct("Builder")

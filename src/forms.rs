@@ -1,4 +1,4 @@
-//! The sequences of a stream, padded or packed.
+//! Padded, packed and other forms of a stream's sequences.
 
 use crate::MinibatchStream;
 use cntk_reader_core::Result;
@@ -6,39 +6,42 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::Element;
 use cntk_reader_engine::forms::{Forms, Index};
 
-/// Sequences side by side, filled up to one length.
+/// Sequences side by side, padded to one length.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Padded<T> {
-    /// `sequences * length` samples, of [`sample_size`](MinibatchStream::sample_size) values each, or of one index.
+    /// `sequences * length` samples of [`sample_size`](MinibatchStream::sample_size) values each,
+    /// or of one index each.
     pub values: Vec<T>,
-    /// `sequences * length` times whether there is a sample.
+    /// `sequences * length` flags: whether the position holds a sample rather than padding.
     pub mask: Vec<bool>,
     /// Number of sequences.
     pub sequences: usize,
-    /// Samples of each sequence, those that fill it up included.
+    /// Samples of each sequence, including padding.
     pub length: usize,
 }
 
-/// Sequences one after the other.
+/// Sequences one after the other, without padding.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Packed<T> {
-    /// The samples, of [`sample_size`](MinibatchStream::sample_size) values each, or of one index.
+    /// The samples, of [`sample_size`](MinibatchStream::sample_size) values each, or of one index
+    /// each.
     pub values: Vec<T>,
-    /// One more than there are sequences: sequence `i` has the samples `offsets[i] .. offsets[i + 1]`.
+    /// One more than there are sequences: sequence `i` has the samples `offsets[i] .. offsets[i +
+    /// 1]`.
     pub offsets: Vec<i32>,
     /// Samples of the longest sequence.
     pub longest: usize,
 }
 
 /// The values of a sparse stream in compressed columns, like
-/// [`SparseColumns`](cntk_reader_engine::pack::SparseColumns): in each column indices ascend, and
-/// none is there twice.
+/// [`SparseColumns`](cntk_reader_engine::pack::SparseColumns), with strictly ascending indices in
+/// each column.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct CanonicalColumns<T> {
-    /// The stored values, in order of columns.
+    /// The stored values, column by column.
     pub values: Vec<T>,
     /// The index of each value within its column.
     pub indices: Vec<i32>,
@@ -46,8 +49,8 @@ pub struct CanonicalColumns<T> {
     pub offsets: Vec<i32>,
 }
 
-/// Samples of several weighted indices each, as an embedding of bags takes them: one sequence after
-/// the other, the entries of a sample in the data's order.
+/// Samples of several weighted indices each, as embedding bags expect them: one sequence after the
+/// other, the entries of a sample in the data's order.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Bags<T, I = i32> {
@@ -62,37 +65,42 @@ pub struct Bags<T, I = i32> {
     pub sequence_offsets: Vec<i32>,
 }
 
-/// Forms of sequences. They are in the order of their numbers, which is that of [`Minibatch::keys`](crate::Minibatch::keys), in
-/// all streams. In truncated mode these are the samples of each sequence that this minibatch has.
+/// Forms of sequences. All streams list the sequences in the order of
+/// [`Minibatch::keys`](crate::Minibatch::keys). In truncated mode a sequence consists of the
+/// samples that this minibatch holds.
 impl MinibatchStream<'_> {
-    /// The sequences filled up with `fill` to the longest, or to `length`, which must not be less. Sparse samples become dense.
+    /// Returns the sequences padded with `fill` to the longest one, or to `length`, which must not
+    /// be less. Sparse samples become dense.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double; another type is an error.
+    /// `T` is `f32`, or `f64` if the reader's precision is double; any other type is an error.
     pub fn padded<T: Element>(&self, fill: T, length: Option<usize>) -> Result<Padded<T>> {
         self.check_type::<T>()?;
         self.pad(length, self.sample_size(), |forms, length, out| forms.pad(length, fill, out))
     }
 
-    /// The samples of one sequence after the other. Sparse samples become dense.
+    /// Returns the samples of one sequence after the other. Sparse samples become dense.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double; another type is an error.
+    /// `T` is `f32`, or `f64` if the reader's precision is double; any other type is an error.
     pub fn packed<T: Element>(&self) -> Result<Packed<T>> {
         self.check_type::<T>()?;
         self.pack(self.sample_size(), |forms, out| forms.pack(out))
     }
 
-    /// The index of the 1 in each sample, for streams whose samples are one-hot, filled up with `fill` to the longest sequence, or
-    /// to `length`, which must not be less. Samples that are not one-hot are an error.
+    /// Returns the index of the 1 in each sample of a one-hot stream, padded with `fill` to the
+    /// longest sequence, or to `length`, which must not be less. Samples that are not one-hot are
+    /// an error.
     ///
     /// ```
     /// # fn main() -> cntk_reader::Result<()> {
     /// # let folder = tempfile::tempdir().expect("a folder");
     /// # std::env::set_current_dir(&folder).expect("entering the folder");
-    /// std::fs::write("words.ctf", "0 |word 12:1\n0 |word 7:1\n1 |word 44:1\n").expect("writing the data");
+    /// let data = "0 |word 12:1\n0 |word 7:1\n1 |word 44:1\n";
+    /// std::fs::write("words.ctf", data).expect("writing the data");
     /// use cntk_reader::{CtfDeserializer, Epoch, Reader, ReaderOptions};
     ///
     /// let words = CtfDeserializer::new("words.ctf").sparse("word", 100);
-    /// let mut reader = Reader::builder().options(ReaderOptions::new().randomize(false)).ctf(words).open()?;
+    /// let options = ReaderOptions::new().randomize(false);
+    /// let mut reader = Reader::builder().options(options).ctf(words).open()?;
     /// for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(256))? {
     ///     let padded = minibatch?.stream("word")?.padded_indices(-1, None)?;
     ///     assert_eq!((padded.sequences, padded.length), (2, 2));
@@ -106,18 +114,18 @@ impl MinibatchStream<'_> {
         self.pad(length, 1, |forms, length, out| forms.pad_indices(length, fill, out))
     }
 
-    /// The index of the 1 in each sample, for streams whose samples are one-hot, one sequence after the other. Samples that are
-    /// not one-hot are an error.
+    /// Returns the index of the 1 in each sample of a one-hot stream, one sequence after the other.
+    /// Samples that are not one-hot are an error.
     pub fn packed_indices(&self) -> Result<Packed<i32>> {
         self.pack(1, |forms, out| forms.pack_indices(out))
     }
 
-    /// The values of a sparse stream with ascending indices in each column, each index once: values
-    /// of an index that a sample has more than once add up. Libraries that search or merge indices
-    /// need them so; the data may have them in any order.
+    /// Returns the values of a sparse stream with strictly ascending indices in each column, as
+    /// libraries that search or merge indices need them. The values of a repeated index are added
+    /// up.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense
-    /// stream, are errors.
+    /// `T` is `f32`, or `f64` if the reader's precision is double. Any other type, or a dense
+    /// stream, is an error.
     pub fn canonical<T: Element>(&self) -> Result<CanonicalColumns<T>> {
         self.check_type::<T>()?;
         let mut made = CanonicalColumns { values: Vec::new(), indices: Vec::new(), offsets: Vec::new() };
@@ -134,11 +142,11 @@ impl MinibatchStream<'_> {
         Ok(made)
     }
 
-    /// The indices and values of a sparse stream's samples, one sequence after the other, without
-    /// gaps. An index that a sample has more than once stays so.
+    /// Returns the indices and values of a sparse stream's samples, one sequence after the other,
+    /// without gaps. Repeated indices are kept.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double, and `I` is `i32` or `i64`.
-    /// Another type, and a dense stream, are errors; in truncated mode all streams are dense.
+    /// `T` is `f32`, or `f64` if the reader's precision is double, and `I` is `i32` or `i64`. Any
+    /// other type, or a dense stream, is an error; in truncated mode all streams are dense.
     pub fn bags<T: Element, I: Index>(&self) -> Result<Bags<T, I>> {
         self.check_type::<T>()?;
         let mut bags =
@@ -212,7 +220,8 @@ mod tests {
     use cntk_reader_core::ErrorKind;
     use cntk_reader_engine::reader::Epoch;
 
-    /// Text with 60 sequences of 1 to 9 samples: dense vectors of 2 values, sparse ones of 5, and a one-hot stream of 7.
+    /// Text with 60 sequences of 1 to 9 samples: dense vectors of 2 values, sparse vectors of 5,
+    /// and a one-hot stream of 7.
     fn text() -> String {
         let mut text = String::new();
         for sequence in 0..60 {
@@ -295,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_sequences_have_the_forms_that_their_columns_make() {
+    fn forms_of_whole_sequences_match_their_columns() {
         let mut packed = 0;
         for size in [1, 9, 40, 1000] {
             for minibatch in read(&text(), ReaderOptions::new(), size) {
@@ -306,10 +315,9 @@ mod tests {
         assert!(packed > 20, "single sequences are packed as they are: {packed}");
     }
 
-    /// One rule in every form: what CNTK 2.7 makes of such samples wherever it needs dense values,
-    /// such as `asarray`.
+    /// CNTK 2.7 adds up repeated indices wherever it makes such samples dense, as in `asarray`.
     #[test]
-    fn equal_indices_add_up_in_every_form() {
+    fn repeated_indices_add_up_in_every_form() {
         let data = "0 |x 1 2 |s 3:1 3:2 |w 3:1 3:0\n0 |x 1 2 |s 4:1 0:4 4:7 |w 2:0.5 2:0.5\n1 |x 1 2 |s 2:-1 |w 0:1\n";
         let samples = [[0.0, 0.0, 0.0, 3.0, 0.0], [4.0, 0.0, 0.0, 0.0, 8.0], [0.0, 0.0, -1.0, 0.0, 0.0]];
         for options in [ReaderOptions::new(), ReaderOptions::new().truncation_length(2)] {
@@ -341,7 +349,7 @@ mod tests {
         assert!(dense.canonical::<f32>().is_err(), "dense");
         assert!(dense.bags::<f32, i32>().is_err(), "dense");
         let bags = stream.bags::<f32, i64>().expect("bags");
-        // The sequences stand side by side in lanes in the minibatch, and one after the other here.
+        // In the minibatch the sequences are side by side, in lanes; here, one after the other.
         assert_eq!(bags.indices, [3, 3, 4, 0, 4, 2]);
         assert_eq!(bags.weights, Some(vec![1.0, 2.0, 1.0, 4.0, 7.0, -1.0]));
         assert_eq!((bags.offsets, bags.sequence_offsets), (vec![0, 2, 5, 6], vec![0, 2, 3]));
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_and_truncated_sequences_too() {
+    fn forms_of_frames_and_truncated_sequences_match_their_columns() {
         let one_sample = "|x 1 2 |s 1:4 |w 3:1\n|x 3 4 |s |w 6:1\n|x 5 6 |s 0:1 |w 0:1\n";
         for minibatch in read(one_sample, ReaderOptions::new(), 2) {
             check(&minibatch);
@@ -371,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_such_form_is_an_error() {
+    fn unsupported_forms_are_errors() {
         let minibatches = read(&text(), ReaderOptions::new().randomize(false), 1000);
         let stream = |name| minibatches[0].stream(name).expect("a stream");
         let error = stream("s").packed_indices().expect_err("samples without values");
@@ -392,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn minibatches_without_data_have_empty_forms() {
+    fn empty_minibatches_have_empty_forms() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.ctf");
         std::fs::write(&path, "|w 1:1\n").expect("a file");

@@ -7,20 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// The minibatches from here to the end of the epoch: what [`Reader::epoch`] and [`Reader::rest_of_epoch`] give.
+/// The minibatches from the current position to the end of the epoch, returned by [`Reader::epoch`]
+/// and [`Reader::rest_of_epoch`].
 ///
-/// Only minibatches with data are given, except by readers in lockstep
-/// ([`ReaderOptions::lockstep`](crate::ReaderOptions::lockstep)): there each worker gets as many minibatches as the others, and
-/// some may be without data.
+/// It yields only minibatches with data, except for readers in lockstep
+/// ([`ReaderOptions::lockstep`](crate::ReaderOptions::lockstep)), where every worker gets the same
+/// number of minibatches, some of them possibly without data.
 ///
 /// An error in the data does not end the epoch: the next minibatch continues past the sequences
-/// that could not be delivered. After errors that no later read can recover from
-/// ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one, and none after a file that
-/// could not be read, or memory that was missing ([`ErrorKind::Io`], [`ErrorKind::Memory`]):
-/// [`Reader::rest_of_epoch`] tries to deliver the minibatch that failed. A file that is missing
-/// stays so: the next minibatch continues past it.
+/// that could not be delivered. The iterator ends after errors that no later read can recover from
+/// ([`ErrorKind::State`], [`ErrorKind::Internal`]), and after a file that could not be read or a
+/// lack of memory ([`ErrorKind::Io`], [`ErrorKind::Memory`]); after such an error
+/// [`Reader::rest_of_epoch`] retries the minibatch that failed. A missing file is not retried: the
+/// next minibatch continues past it.
 ///
-/// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] continues from there.
+/// Dropping it leaves the reader at its position, and [`Reader::rest_of_epoch`] continues from
+/// there.
 #[must_use = "an epoch is read by iterating over it"]
 #[derive(Debug)]
 pub struct EpochIter<'r> {
@@ -28,12 +30,13 @@ pub struct EpochIter<'r> {
     cursor: EpochCursor,
 }
 
-/// A loop over an epoch, apart from the reader: what [`Reader::epoch_cursor`] and
-/// [`Reader::rest_cursor`] give. It is for objects that cannot borrow a reader because others hold
-/// it too, such as those of another language.
+/// A loop over an epoch that does not borrow the reader, returned by [`Reader::epoch_cursor`] and
+/// [`Reader::rest_cursor`]. It is for objects that cannot borrow a reader because others hold it
+/// too, such as objects of another language.
 ///
-/// It gives what [`EpochIter`] gives. A reader has one position, so it serves the cursor or
-/// iterator that it gave last; for another one that is an error of the kind [`ErrorKind::State`].
+/// It yields the same minibatches as [`EpochIter`]. A reader has one position, so it serves only
+/// the cursor or iterator that it returned last; using an earlier one is an error of kind
+/// [`ErrorKind::State`].
 ///
 /// ```no_run
 /// # let reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -53,7 +56,8 @@ pub struct EpochIter<'r> {
 /// }
 ///
 /// let reader = Arc::new(Mutex::new(reader));
-/// let cursor = reader.lock().expect("no panic").epoch_cursor(Epoch::sweeps(1).minibatch_size(256))?;
+/// let epoch = Epoch::sweeps(1).minibatch_size(256);
+/// let cursor = reader.lock().expect("no panic").epoch_cursor(epoch)?;
 /// let mut minibatches = Loop { reader: Arc::clone(&reader), cursor };
 /// while let Some(minibatch) = minibatches.next() {
 ///     println!("{} sequences", minibatch?.sequences());
@@ -63,7 +67,7 @@ pub struct EpochIter<'r> {
 #[must_use = "an epoch is read by iterating over it"]
 #[derive(Debug)]
 pub struct EpochCursor {
-    /// No other cursor of the process has it.
+    /// Unique in the process.
     number: u64,
     is_over: bool,
 }
@@ -78,7 +82,8 @@ impl EpochCursor {
         self.number
     }
 
-    /// The next minibatch; `None` at the end, and after the errors that end an [`EpochIter`].
+    /// Returns the next minibatch; `None` at the end, and after the errors that end an
+    /// [`EpochIter`].
     pub fn next(&mut self, reader: &mut Reader) -> Option<Result<Minibatch>> {
         match self.advance(reader, |reader| reader.next().map(Poll::Ready)) {
             Poll::Ready(next) => next,
@@ -86,7 +91,8 @@ impl EpochCursor {
         }
     }
 
-    /// [`EpochCursor::next`], which waits no longer than `patience`: see [`Reader::next_within`].
+    /// Like [`EpochCursor::next`], but waits no longer than `patience`; see
+    /// [`Reader::next_within`].
     pub fn next_within(
         &mut self,
         reader: &mut Reader,
@@ -122,7 +128,7 @@ impl<'r> EpochIter<'r> {
         EpochIter { reader, cursor }
     }
 
-    /// The reader, to save a checkpoint between two minibatches:
+    /// Returns the reader, to save a checkpoint between two minibatches:
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -131,8 +137,9 @@ impl<'r> EpochIter<'r> {
     /// while let Some(minibatch) = minibatches.next() {
     ///     let minibatch = minibatch?;
     ///     // ... train ...
-    ///     // A process that is killed while it writes leaves the checkpoint of before.
-    ///     std::fs::write("position.new", minibatches.reader().checkpoint()?).expect("writing the checkpoint");
+    ///     // The previous checkpoint survives if the process is killed while writing.
+    ///     let checkpoint = minibatches.reader().checkpoint()?;
+    ///     std::fs::write("position.new", checkpoint).expect("writing the checkpoint");
     ///     std::fs::rename("position.new", "position.bin").expect("renaming the checkpoint");
     /// }
     /// # Ok::<(), cntk_reader::Error>(())
@@ -142,7 +149,7 @@ impl<'r> EpochIter<'r> {
         self.reader
     }
 
-    /// The reader, to change sizes or workers between two minibatches.
+    /// Returns the reader, to change sizes or workers between two minibatches.
     #[must_use]
     pub fn reader_mut(&mut self) -> &mut Reader {
         self.reader

@@ -1,6 +1,6 @@
-//! Reads the training data of CNTK, the Microsoft Cognitive Toolkit: its text format (CTF), its binary format (CBF), and
-//! formats of your own. Delivers them in minibatches, randomized, shared between workers and packed exactly as CNTK 2.7
-//! does, bit for bit, and several times as fast.
+//! Reads the training data of CNTK, the Microsoft Cognitive Toolkit: its text format (CTF), its
+//! binary format (CBF), and your own formats. Delivers minibatches randomized, sharded between
+//! workers and packed as CNTK 2.7 does, bit for bit but for deliberate differences, and faster.
 //!
 //! ```
 //! # use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
@@ -9,8 +9,10 @@
 //! # struct Csv { streams: [StreamInfo; 1], values: Vec<f32>, lines: u32 }
 //! # impl Csv {
 //! #     fn open(path: &std::path::Path) -> Result<Csv, Error> {
-//! #         let text = std::fs::read_to_string(path).map_err(|error| Error::user(error.to_string()))?;
-//! #         let values: Vec<f32> = text.split([',', '\n']).filter_map(|field| field.trim().parse().ok()).collect();
+//! #         let text = std::fs::read_to_string(path);
+//! #         let text = text.map_err(|error| Error::user(error.to_string()))?;
+//! #         let fields = text.split([',', '\n']);
+//! #         let values: Vec<f32> = fields.filter_map(|field| field.trim().parse().ok()).collect();
 //! #         let lines = text.lines().count();
 //! #         let streams = [StreamInfo::dense("features", &[values.len() / lines])];
 //! #         Ok(Csv { streams, values, lines: lines as u32 })
@@ -31,20 +33,26 @@
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
 //! # let path = &folder.path().join("digits.csv");
 //! # std::fs::write(path, "0,0.5\n1,0.25\n0,0.75\n").expect("writing the data");
-//! # std::fs::write("labels.ctf", "|labels 3:1\n|labels 7:1\n|labels 1:1\n").expect("writing the data");
+//! # let labels = "|labels 3:1\n|labels 7:1\n|labels 1:1\n";
+//! # std::fs::write("labels.ctf", labels).expect("writing the data");
 //! # let config = "deserializers = (
 //! #     [ type = \"csv\" ] :
-//! #     [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"labels.ctf\"
+//! #     [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"
+//! #       file = \"labels.ctf\"
 //! #       input = [ labels = [ dim = 10 ; format = \"sparse\" ] ] ] )";
 //! # std::fs::write("digits.cntk", config).expect("writing the configuration");
 //! # let mut seen = 0;
 //! use cntk_reader::{Epoch, Reader};
 //!
-//! let mut reader = Reader::builder().config_file("digits.cntk")?.deserializer("csv", Csv::open(path)?).open()?;
+//! let csv = Csv::open(path)?;
+//! let mut reader =
+//!     Reader::builder().config_file("digits.cntk")?.deserializer("csv", csv).open()?;
 //! for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(256))? {
 //!     let minibatch = minibatch?;
-//!     let x = minibatch.stream("features")?.dense::<f32>()?; // &[f32]: columns of `sample_size` values
-//!     let y = minibatch.stream("labels")?.sparse::<f32>()?; // values, indices, offsets
+//!     // &[f32]: columns of `sample_size` values
+//!     let x = minibatch.stream("features")?.dense::<f32>()?;
+//!     // values, indices, offsets
+//!     let y = minibatch.stream("labels")?.sparse::<f32>()?;
 //! #   seen += y.columns();
 //! #   assert_eq!((x.len(), y.values, y.offsets), (6, &[1.0; 3][..], &[0, 1, 2, 3][..]));
 //! }
@@ -53,13 +61,15 @@
 //! # }
 //! ```
 //!
-//! `digits.cntk` is a configuration in CNTK's language. Without a file, options and data are described in Rust:
+//! `digits.cntk` is a configuration in CNTK's language. Options and data can also be described in
+//! Rust, without a file:
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # std::env::set_current_dir(&folder).expect("entering the folder");
-//! # std::fs::write("train.ctf", "|features 1 2 3 |labels 7:1\n".repeat(1000)).expect("writing the data");
+//! # let data = "|features 1 2 3 |labels 7:1\n".repeat(1000);
+//! # std::fs::write("train.ctf", data).expect("writing the data");
 //! use cntk_reader::{CtfDeserializer, Epoch, Reader, ReaderOptions};
 //!
 //! let mut reader = Reader::builder()
@@ -77,29 +87,31 @@
 //! # }
 //! ```
 //!
-//! # Words
+//! # Terms
 //!
-//! * A *sequence* is a run of *samples* under one key: an image with its label, a sentence, an utterance. Each *stream*
-//!   has its own part of it, dense or sparse.
-//! * A pass over the data is a *sweep*, each in an order of its own. An [`Epoch`] is a number of sweeps or of samples.
-//! * A [`Minibatch`] has a block of *columns* for each stream: one column is one sample, or a gap where sequences of
-//!   different lengths stand side by side. Its [`Layout`] says which column belongs to which sequence.
-//! * A *chunk* is what is loaded at a time; sequences are randomized within a window of chunks.
+//! * A *sequence* is a run of *samples* under one key: an image with its label, a sentence, an
+//!   utterance. Each *stream* holds its own part of the sequence, dense or sparse.
+//! * A *sweep* is one pass over the data; each sweep has a different order. An [`Epoch`] is a
+//!   number of sweeps or of samples.
+//! * A [`Minibatch`] has a block of *columns* for each stream: one column is one sample, or a gap
+//!   where sequences of different lengths are packed side by side. Its [`Layout`] says which column
+//!   belongs to which sequence.
+//! * A *chunk* is the unit of loading; sequences are randomized within a window of chunks.
 //!
 //! # Where to go from here
 //!
-//! * [`Builder`]: configurations, options and deserializers, and how they combine. `docs/configuration.md` of the
-//!   repository lists all keys.
+//! * [`Builder`]: configurations, options and deserializers, and how they combine.
+//!   `docs/configuration.md` in the repository lists all keys.
 //! * [`Epoch`], [`ReadConfig`]: sizes, several workers, limits.
-//! * [`Reader::checkpoint`] and [`Reader::restore`]: training that continues exactly where it was interrupted.
-//! * [`user::UserDeserializer`]: formats of your own, joined with others by key.
+//! * [`Reader::checkpoint`] and [`Reader::restore`]: resuming training exactly where it stopped.
+//! * [`user::UserDeserializer`]: your own formats, joined with others by key.
 //! * [`Error`]: what is wrong, where, and what to do.
 //!
-//! Data are loaded and parsed by a pool of threads ([`set_threads`]); warnings go to standard error or to a function
-//! of yours ([`set_log_sink`]).
+//! A pool of threads loads and parses the data ([`set_threads`]). Warnings go to standard error or
+//! to your own function ([`set_log_sink`]).
 //!
-//! The same engine has a C interface (`include/cntk_reader.h`) with a C++ header over it, and modules that take the
-//! place of CNTK's own readers; see the repository.
+//! The same engine has a C interface (`include/cntk_reader.h`), a C++ header on top of it, and
+//! modules that replace CNTK's own readers; see the repository.
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
 compile_error!(
@@ -110,7 +122,7 @@ compile_error!(
 mod builder;
 mod forms;
 mod iter;
-// For this project's other crates and its fuzz targets: no promise.
+// For this project's other crates and its fuzz targets; not covered by semver.
 #[doc(hidden)]
 pub mod language;
 mod minibatch;
@@ -144,12 +156,12 @@ pub use language::{
 pub use minibatch::{Minibatch, MinibatchStream};
 pub use reader::Reader;
 
-/// Data files that are not in the file system, and compressed ones.
+/// Mounted file systems and compressed data files.
 ///
-/// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and every path of a
-/// data file that begins with this scheme is opened by it. Files whose names end in `.zst` or `.gz`
-/// are read like the plain files; the package `cntk-reader-tools` writes those that are read
-/// fastest. The guide `docs/storage.md` has more.
+/// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and it opens every
+/// data file whose path begins with that scheme. Files whose names end in `.zst` or `.gz` are read
+/// like uncompressed ones; the package `cntk-reader-tools` writes the variants that are fastest to
+/// read. See the guide `docs/storage.md`.
 pub mod files {
     pub use cntk_reader_core::file::mounted::{FileSystem, RemoteFile, mount, unmount};
 }
@@ -163,8 +175,9 @@ pub mod images {
     pub use cntk_reader_images::transform::{Interpolation, ScaleMode};
 }
 
-/// Formats and transforms of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
-/// [`Builder::deserializer`], or [`UserTransform`](user::UserTransform) and give it to [`Builder::transform`].
+/// Your own formats and transforms: implement [`UserDeserializer`](user::UserDeserializer) and pass
+/// it to [`Builder::deserializer`], or [`UserTransform`](user::UserTransform) and pass it to
+/// [`Builder::transform`].
 pub mod user {
     pub use cntk_reader_core::format::ChunkInfo;
     pub use cntk_reader_core::format::user::transform::UserTransform;
@@ -177,7 +190,7 @@ pub mod user {
     pub use cntk_reader_core::stream::{Element, ElementType, Ids, Storage, StreamInfo, bf16, f16};
 }
 
-// What may move to, or be used from, other threads. A promise: code that breaks it does not compile.
+// Compile-time promise of which types are `Send` and `Sync`.
 const _: () = {
     const fn is_send<T: Send>() {}
     const fn is_sync<T: Sync>() {}
@@ -197,7 +210,7 @@ const _: () = {
     is_sync::<Config>();
 };
 
-/// The programs of the guides compile.
+/// Compiles the programs in the guides.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/speech.md")]
 struct SpeechGuide;
@@ -206,7 +219,7 @@ struct SpeechGuide;
 #[doc = include_str!("../docs/images.md")]
 struct ImageGuide;
 
-/// The examples of types that the core defines: they take a reader, which only this crate has.
+/// Examples of types that the core defines. They are compiled here because they need a `Reader`.
 #[cfg(doctest)]
 mod examples {
     #[doc = include_str!("../crates/core/doc/canceller.md")]

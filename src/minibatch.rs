@@ -1,4 +1,4 @@
-//! Minibatches and their streams, found by name.
+//! Minibatches and their streams, looked up by name.
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::message::spelling::nearest;
@@ -11,16 +11,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a reader's minibatches need of it, even after it is dropped.
+/// The parts of a reader that its minibatches need, even after it is dropped.
 pub(super) struct Descriptions {
     pub streams: Vec<StreamInfo>,
     pub shapes: Arc<LateShapes>,
     pub corpus: Arc<Corpus>,
-    /// The streams' numbers by their names, if there are many.
+    /// Stream numbers by name; empty if there are at most [`FEW`] streams.
     numbers: HashMap<String, usize>,
 }
 
-/// Up to as many streams are looked through faster than hashed.
+/// Up to this many streams, a linear search is faster than hashing.
 const FEW: usize = 8;
 
 impl Descriptions {
@@ -34,7 +34,7 @@ impl Descriptions {
         }
     }
 
-    /// The number of a stream.
+    /// Returns the number of a stream.
     pub fn find(&self, name: &str) -> Result<usize> {
         let number = match self.numbers.is_empty() {
             true => self.streams.iter().position(|stream| stream.name == name),
@@ -45,14 +45,14 @@ impl Descriptions {
             let message = format!("There is no stream '{name}'. The reader has {}.", names.join(", "));
             let known = self.streams.iter().map(|stream| stream.name.as_str()).collect();
             let meant = nearest(&name.to_ascii_lowercase(), &known);
-            let meant = meant.map_or_else(String::new, |meant| format!("Is '{meant}' meant?"));
+            let meant = meant.map_or_else(String::new, |meant| format!("Did you mean '{meant}'?"));
             Error::argument(message).with_detail(meant).in_stream(name)
         })
     }
 }
 
-/// One minibatch. Owns its data, whose memory serves a later minibatch once this one is dropped. It may outlive the
-/// reader, and any thread may use it.
+/// One minibatch. Owns its data; once dropped, its memory is reused for a later minibatch. It may
+/// outlive the reader and be used on any thread.
 pub struct Minibatch {
     packed: packed::Minibatch,
     descriptions: Arc<Descriptions>,
@@ -63,12 +63,13 @@ impl Minibatch {
         Minibatch { packed, descriptions: Arc::clone(descriptions) }
     }
 
-    /// A stream by its name. An unknown name is an error that lists the names there are.
+    /// Returns a stream by name. The error for an unknown name lists the names that exist.
     pub fn stream(&self, name: &str) -> Result<MinibatchStream<'_>> {
         self.descriptions.find(name).map(|number| self.view(number))
     }
 
-    /// All streams in the order of their numbers, see [`Reader::streams`](crate::Reader::streams).
+    /// Returns all streams in the order of their numbers; see
+    /// [`Reader::streams`](crate::Reader::streams).
     pub fn streams(&self) -> impl ExactSizeIterator<Item = MinibatchStream<'_>> {
         (0..self.descriptions.streams.len()).map(|number| self.view(number))
     }
@@ -81,48 +82,49 @@ impl Minibatch {
         MinibatchStream { info, shape, packed, whole, corpus: &self.descriptions.corpus }
     }
 
-    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators
-    /// only in lockstep. Its streams
-    /// are there, with no samples.
+    /// Returns whether it has no data. [`Reader::read`](crate::Reader::read) may return such
+    /// minibatches, iterators only in lockstep. The streams are still there, with no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packed.streams.is_empty()
     }
 
-    /// Number of sequences.
+    /// Returns the number of sequences.
     #[must_use]
     pub fn sequences(&self) -> usize {
         self.packed.keys.len()
     }
 
-    /// The keys of the sequences, by the sequence's number in the records of a [`Layout`]. Keys that are text in the
-    /// data have numbers here and their text in [`Minibatch::key_text`].
+    /// Returns the keys of the sequences, indexed by the sequence number in the records of a
+    /// [`Layout`]. Textual keys are numbered; [`Minibatch::key_text`] returns their text.
     #[must_use]
     pub fn keys(&self) -> &[u64] {
         &self.packed.keys
     }
 
-    /// The key of a sequence as the data have it. `None` if there is no sequence of this number.
+    /// Returns the key of a sequence as written in the data. `None` if there is no sequence of this
+    /// number.
     #[must_use]
     pub fn key_text(&self, sequence: usize) -> Option<String> {
         self.packed.keys.get(sequence).map(|&key| self.descriptions.corpus.text_of(key))
     }
 
-    /// Whether it reaches or crosses the end of a sweep.
+    /// Returns whether it reaches or crosses the end of a sweep.
     #[must_use]
     pub fn end_of_sweep(&self) -> bool {
         self.packed.end_of_sweep
     }
 
-    /// Whether it is a step of training: it has data, or workers in lockstep take part in it, some
-    /// of them without data. Those that are none are given by [`Reader::read`](crate::Reader::read)
-    /// only: past the end of the epoch, and where this worker has no share.
+    /// Returns whether it is a training step: it has data, or workers in lockstep take part in it,
+    /// some of them without data. Only [`Reader::read`](crate::Reader::read) returns minibatches
+    /// that are not steps: past the end of the epoch, and where this worker has no share.
     #[must_use]
     pub fn is_step(&self) -> bool {
         self.packed.is_step
     }
 
-    /// Whether it is the last one of the epoch or, if it is no step, comes after the last one.
+    /// Returns whether it is the last one of the epoch or, if it is not a step, comes after the
+    /// last one.
     #[must_use]
     pub fn end_of_epoch(&self) -> bool {
         self.packed.end_of_epoch
@@ -142,9 +144,9 @@ impl fmt::Debug for Minibatch {
 
 /// One stream of a [`Minibatch`]: a view into its data.
 ///
-/// The data are columns, one for each sample and each gap. A [`Layout`] says which column belongs to which sequence. A
-/// minibatch of sequences that are one sample long, such as images with labels, has a column for each sequence, in the
-/// order of [`Minibatch::keys`].
+/// The data are columns, one for each sample and each gap. A [`Layout`] says which column belongs
+/// to which sequence. If all sequences are one sample long, such as images with labels, there is
+/// one column per sequence, in the order of [`Minibatch::keys`].
 #[derive(Clone, Copy)]
 pub struct MinibatchStream<'m> {
     info: &'m StreamInfo,
@@ -159,50 +161,51 @@ pub struct MinibatchStream<'m> {
 static NO_COLUMNS: Layout = Layout::without_columns();
 
 impl<'m> MinibatchStream<'m> {
-    /// Name, storage and element type.
+    /// Returns name, storage and element type.
     #[must_use]
     pub fn info(&self) -> &'m StreamInfo {
         self.info
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &'m str {
         &self.info.name
     }
 
-    /// Shape of one sample, first dimension varying fastest (column-major, as in CNTK).
+    /// Returns the shape of one sample, first dimension varying fastest (column-major, as in CNTK).
     #[must_use]
     pub fn shape(&self) -> &'m [usize] {
         self.shape
     }
 
-    /// Number of values in one sample.
+    /// Returns the number of values in one sample.
     #[must_use]
     pub fn sample_size(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Which columns belong to which sequence.
+    /// Returns which columns belong to which sequence.
     #[must_use]
     pub fn layout(&self) -> &'m Layout {
         self.packed.map_or(&NO_COLUMNS, |packed| &packed.layout)
     }
 
-    /// Number of columns, gaps included.
+    /// Returns the number of columns, including gaps.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.layout().columns()
     }
 
-    /// Number of samples: columns that are not gaps.
+    /// Returns the number of samples: columns that are not gaps.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.layout().samples()
     }
 
-    /// The sequences, each with its number and the columns of its samples in order; the number is its place in
-    /// [`Minibatch::keys`]. In truncated mode these are the samples of the sequence that this minibatch has.
+    /// Returns the sequences, each with its number, an index into [`Minibatch::keys`], and the
+    /// columns of its samples in order. In truncated mode these are the samples that this minibatch
+    /// holds.
     ///
     /// ```no_run
     /// # use cntk_reader::{Minibatch, Result};
@@ -224,20 +227,24 @@ impl<'m> MinibatchStream<'m> {
         self.layout().runs().map(|run| (run.number, run.columns()))
     }
 
-    /// The values of a dense stream: [`columns`](MinibatchStream::columns) times
-    /// [`sample_size`](MinibatchStream::sample_size) values, one column after the other; gaps are zeros.
+    /// Returns the values of a dense stream: [`columns`](MinibatchStream::columns) times
+    /// [`sample_size`](MinibatchStream::sample_size) values, one column after the other; gaps are
+    /// zeros.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a sparse stream, are errors.
+    /// `T` is `f32`, or `f64` if the reader's precision is double. Any other type, or a sparse
+    /// stream, is an error.
     pub fn dense<T: Element>(&self) -> Result<&'m [T]> {
         self.check(Storage::Dense, T::TYPE)?;
         let Some(packed) = self.packed else { return Ok(&[]) };
         packed.dense::<T>().ok_or_else(|| self.broken())
     }
 
-    /// The values of a sparse stream in compressed columns: the values of column `i` are
-    /// `values[offsets[i]..offsets[i + 1]]`, their places in the sample `indices` of the same range. Gaps are empty.
+    /// Returns the values of a sparse stream in compressed columns: the values of column `i` are
+    /// `values[offsets[i]..offsets[i + 1]]`, and `indices` has their positions in the sample at the
+    /// same range. Gaps are empty.
     ///
-    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense stream, are errors.
+    /// `T` is `f32`, or `f64` if the reader's precision is double. Any other type, or a dense
+    /// stream, is an error.
     pub fn sparse<T: Element>(&self) -> Result<SparseColumns<'m, T>> {
         self.check(Storage::SparseCsc, T::TYPE)?;
         let Some(packed) = self.packed else {
@@ -246,12 +253,12 @@ impl<'m> MinibatchStream<'m> {
         packed.sparse::<T>().ok_or_else(|| self.broken())
     }
 
-    /// What makes the forms of its sequences; `None` if there is no data.
+    /// Returns the forms of this stream's sequences; `None` if there is no data.
     pub(super) fn forms(&self) -> Option<Forms<'m>> {
         self.packed.map(|packed| Forms::new(self.whole, packed, &self.info.name, Some(self.corpus)))
     }
 
-    /// Refuses to read the values as another type than the stream's.
+    /// Fails if the stream's values have another type.
     pub(super) fn check_type<T: Element>(&self) -> Result<()> {
         self.check(self.info.storage, T::TYPE)
     }
@@ -279,7 +286,7 @@ impl<'m> MinibatchStream<'m> {
     }
 
     fn broken(&self) -> Error {
-        Error::internal("The data of a stream are not what its description says.").in_stream(&self.info.name)
+        Error::internal("The data of a stream do not match its description.").in_stream(&self.info.name)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The reader as Rust programs see it.
+//! The public reader.
 
 use super::minibatch::Descriptions;
 use crate::{Builder, EpochCursor, EpochIter, Minibatch};
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::{
-    Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State,
+    CntkState, Epoch, EpochProgress, EpochState, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 /// Reads minibatches. Opened by a [`Builder`].
 ///
-/// *Threads*: a reader may move between threads; its calls need it exclusively. Minibatches live on their own and may
-/// be used, and dropped, on any thread.
+/// *Threads*: a reader may move between threads; its calls need exclusive access. Minibatches are
+/// independent of the reader and may be used and dropped on any thread.
 ///
-/// *Fork*: a reader belongs to the process that opened it. In a child process every call fails, and dropping it leaks
-/// its memory rather than waiting for threads that do not exist there.
+/// *Fork*: a reader belongs to the process that opened it. In a child process every call fails, and
+/// dropping the reader leaks its memory rather than waiting for threads that do not exist there.
 pub struct Reader {
     engine: Engine,
     descriptions: Arc<Descriptions>,
-    /// The number of the cursor given last.
+    /// The number of the cursor returned last.
     cursor: u64,
 }
 
 impl Reader {
-    /// Begins to build a reader.
+    /// Returns a builder of a reader.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -38,31 +38,33 @@ impl Reader {
         Reader { engine, descriptions, cursor: 0 }
     }
 
-    /// The streams in the order of their numbers: alphabetical for text, as in the file for binary data.
+    /// Returns the streams in the order of their numbers: alphabetical for text, as in the file for
+    /// binary data.
     ///
-    /// Sparse streams are delivered, and described here, as dense ones in truncated mode.
+    /// In truncated mode, sparse streams are delivered, and described here, as dense.
     #[must_use]
     pub fn streams(&self) -> &[StreamInfo] {
         &self.descriptions.streams
     }
 
-    /// The description of a stream. An unknown name is an error that lists the names there are.
+    /// Returns the description of a stream. The error for an unknown name lists the names that
+    /// exist.
     pub fn stream(&self, name: &str) -> Result<&StreamInfo> {
         self.descriptions.find(name).map(|number| &self.descriptions.streams[number])
     }
 
-    /// Starts an epoch and gives its minibatches.
+    /// Starts an epoch and returns its minibatches.
     pub fn epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
         let cursor = self.epoch_cursor(epoch)?;
         Ok(EpochIter::new(self, cursor))
     }
 
-    /// Starts the epoch after the one in force and gives its minibatches: the first call starts
-    /// epoch 0, the next one epoch 1, and so on. `epoch` says their size, workers and flags.
+    /// Starts the epoch after the current one and returns its minibatches: the first call starts
+    /// epoch 0, the next one epoch 1, and so on. `epoch` sets minibatch size, workers and flags.
     ///
-    /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch,
-    /// unless its end was reported before. An error if the epoch in force has another size: then
-    /// [`Reader::epoch`] with [`Epoch::index`] says which one to start.
+    /// After [`Reader::restore`] the first call continues with the rest of the checkpoint's epoch,
+    /// unless the end of that epoch was already reported. It is an error if the current epoch has
+    /// another size: use [`Reader::epoch`] with [`Epoch::index`] to say which one to start.
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -84,7 +86,7 @@ impl Reader {
         Ok(EpochIter::new(self, cursor))
     }
 
-    /// Starts an epoch, as [`Reader::next_epoch`] does, for a loop that does not borrow the reader.
+    /// Starts an epoch like [`Reader::next_epoch`], for a loop that does not borrow the reader.
     pub fn next_epoch_cursor(&mut self, epoch: Epoch) -> Result<EpochCursor> {
         let (read, ..) = epoch.numbers();
         check_size(&read)?;
@@ -92,21 +94,21 @@ impl Reader {
         Ok(self.rest_cursor())
     }
 
-    /// The number of the epoch in force, from 0, and how far it has come; `None` before the first
-    /// one. A checkpoint that was restored brings its epoch back.
+    /// Returns the number of the current epoch, from 0, and its progress; `None` before the first
+    /// one. Restoring a checkpoint makes the checkpoint's epoch current.
     #[must_use]
     pub fn current_epoch(&self) -> Option<(u64, EpochState)> {
         self.engine.current_epoch().map(|(epoch, state)| (epoch.numbers().3, state))
     }
 
-    /// The minibatches from the current position to the end of the epoch, after [`Reader::restore`] or a loop that was
-    /// left early.
+    /// Returns the minibatches from the current position to the end of the epoch, after
+    /// [`Reader::restore`] or a loop that was left early.
     pub fn rest_of_epoch(&mut self) -> EpochIter<'_> {
         let cursor = self.rest_cursor();
         EpochIter::new(self, cursor)
     }
 
-    /// Starts an epoch, as [`Reader::epoch`] does, for a loop that does not borrow the reader.
+    /// Starts an epoch like [`Reader::epoch`], for a loop that does not borrow the reader.
     pub fn epoch_cursor(&mut self, epoch: Epoch) -> Result<EpochCursor> {
         let (read, ..) = epoch.numbers();
         check_size(&read)?;
@@ -114,34 +116,35 @@ impl Reader {
         Ok(self.rest_cursor())
     }
 
-    /// The minibatches of [`Reader::rest_of_epoch`], for a loop that does not borrow the reader. It takes
-    /// the place of earlier cursors.
+    /// Returns the minibatches of [`Reader::rest_of_epoch`], for a loop that does not borrow the
+    /// reader. Earlier cursors become invalid.
     pub fn rest_cursor(&mut self) -> EpochCursor {
         let cursor = EpochCursor::new();
         self.cursor = cursor.number();
         cursor
     }
 
-    /// Whether this is the cursor given last.
+    /// Fails unless this is the cursor returned last.
     pub(super) fn check_cursor(&self, number: u64) -> Result<()> {
         match self.cursor == number {
             true => Ok(()),
-            false => Err(Error::state("Another loop over the reader was begun: this one cannot go on.")
-                .with_detail("A reader has one position. Use the cursor or iterator that it gave last.")),
+            false => Err(Error::state("Another loop over the reader was started: this one cannot continue.")
+                .with_detail("A reader has one position. Use the cursor or iterator that it returned last.")),
         }
     }
 
-    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take
-    /// part in. `None` at the end of the epoch, again and again.
+    /// Returns the next step of the epoch: a minibatch with data or, in lockstep, one that all
+    /// workers take part in. At the end of the epoch every call returns `None`.
     #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
     pub fn next(&mut self) -> Result<Option<Minibatch>> {
         let step = self.engine.next()?;
         Ok(step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions)))
     }
 
-    /// [`Reader::next`], which waits no longer than `patience`. If the result is pending, nothing
-    /// is lost: a later call delivers what this one has waited for. Meanwhile a thread of the
-    /// reader's goes on reading, and the caller can do something else, such as looking for signals.
+    /// Like [`Reader::next`], but waits no longer than `patience`. A pending result loses nothing:
+    /// a later call delivers the minibatch that this one waited for. Meanwhile one of the reader's
+    /// threads continues reading, and the caller can do something else, such as checking for
+    /// signals.
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -160,42 +163,44 @@ impl Reader {
     /// # Ok::<(), cntk_reader::Error>(())
     /// ```
     ///
-    /// It may wait longer after a call that failed or was cancelled, whose effects are undone
-    /// first, and if the system has no thread left to start.
+    /// It may wait longer after a call that failed or was cancelled, which is rolled back first,
+    /// and if the system cannot start another thread.
     pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
         let step = self.engine.next_within(patience)?;
         Ok(step.map(|step| step.map(|minibatch| Minibatch::new(minibatch, &self.descriptions))))
     }
 
-    /// Waits until the next minibatch, or an error in its place, can be had without waiting, but no
-    /// longer than `patience`. Returns whether it can, by [`Reader::read`] as by [`Reader::next`];
-    /// the latter waits again only where this worker has no share of a minibatch. See also
-    /// [`Reader::next_within`].
+    /// Waits until the next minibatch, or an error in its place, is available without waiting, but
+    /// no longer than `patience`. Returns whether [`Reader::read`] or [`Reader::next`] can be
+    /// called without waiting; `next` still waits where this worker has no share of a minibatch.
+    /// See also [`Reader::next_within`].
     pub fn wait(&mut self, patience: Duration) -> Result<bool> {
         self.engine.wait(patience)
     }
 
-    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may be without data, and past the
-    /// end of the epoch it always is: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] say
-    /// what it is. [`Reader::epoch`] and [`Reader::next`] are easier to use.
+    /// Reads the next minibatch, like CNTK's GetMinibatch. The result may have no data, and past
+    /// the end of the epoch it never has any: check [`Minibatch::is_step`] and
+    /// [`Minibatch::end_of_epoch`]. [`Reader::epoch`] and [`Reader::next`] are easier to use.
     pub fn read(&mut self) -> Result<Minibatch> {
         let minibatch = self.engine.read()?;
         Ok(Minibatch::new(minibatch, &self.descriptions))
     }
 
-    /// Changes minibatch size, workers and flags between two minibatches; the position stays. In truncated mode the
-    /// rest of sequences that were begun is dropped, as in CNTK.
+    /// Changes minibatch size, workers and flags between two minibatches, at the current position.
+    /// In truncated mode the rest of any sequence that was begun is dropped, as in CNTK.
     pub fn configure(&mut self, config: ReadConfig) -> Result<()> {
         check_size(&config)?;
         self.engine.configure(&config)
     }
 
-    /// Minibatch size, workers and flags in force, those of a restored checkpoint too.
+    /// Returns the minibatch size, workers and flags in force, including those of a restored
+    /// checkpoint.
     pub fn config(&self) -> Result<ReadConfig> {
         self.engine.config()
     }
 
-    /// The position after the minibatch read last, as opaque bytes; every mode continues exactly.
+    /// Returns the position after the last minibatch read, as opaque bytes. Every mode resumes
+    /// exactly.
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -212,34 +217,35 @@ impl Reader {
         self.engine.checkpoint()
     }
 
-    /// Continues where [`Reader::checkpoint`] was called, in the epoch of that time. A new reader
-    /// becomes the worker that took the checkpoint; one that has started an epoch stays the worker
-    /// that it is. A checkpoint of other data, of another configuration, or one that this worker
-    /// cannot continue exactly is refused with an error that says what differs; the reader then stays
-    /// as it was.
+    /// Continues where [`Reader::checkpoint`] was called, in the epoch of the checkpoint. A new
+    /// reader becomes the worker that took the checkpoint; a reader that has started an epoch keeps
+    /// its own worker number. A checkpoint of other data or another configuration, or one that this
+    /// worker cannot continue exactly, is refused with an error that says what differs; the reader
+    /// is then unchanged.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.engine.restore(checkpoint)
     }
 
-    /// [`Reader::restore`] where the values of the data were changed on purpose, for example to
-    /// correct some of them: the sequences must be the same, in their keys and lengths.
+    /// Like [`Reader::restore`], for data whose values were changed on purpose, for example to
+    /// correct some of them. The sequences must have the same keys and lengths.
     pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.engine.restore_over_changed_values(checkpoint)
     }
 
-    /// How much data there is. Of several deserializers, the sequences that all of them have count.
+    /// Returns how much data there is. With several deserializers, only sequences that all of them
+    /// have are counted.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         self.engine.sizes()
     }
 
-    /// The deserializers in their order, each with its sizes. The first one is primary.
+    /// Returns the deserializers in their order, each with its sizes. The first one is primary.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         self.engine.members()
     }
 
-    /// How far the epoch has come, for a bar of progress.
+    /// Returns the progress of the epoch, for a progress bar.
     ///
     /// ```no_run
     /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
@@ -254,39 +260,40 @@ impl Reader {
         self.engine.progress()
     }
 
-    /// Memory that the reader holds.
+    /// Returns the memory that the reader holds.
     #[must_use]
     pub fn memory(&self) -> MemoryUse {
         self.engine.memory()
     }
 
-    /// A size of chunks, in bytes, with which this many workers share the data evenly: for
+    /// Suggests a chunk size, in bytes, with which this many workers share the data evenly; for
     /// [`CtfDeserializer::chunk_size`](crate::CtfDeserializer::chunk_size).
     #[must_use]
     pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
         self.engine.suggest_chunk_size(workers)
     }
 
-    /// CNTK's checkpoint state: named numbers, for programs that keep CNTK's own checkpoints. Where minibatches leave
-    /// parts of sequences for later, as in truncated mode, it does not continue exactly; [`Reader::checkpoint`] does.
+    /// Returns CNTK's checkpoint state: named numbers, for programs that keep CNTK's own
+    /// checkpoints. Where minibatches leave parts of sequences for later, as in truncated mode, it
+    /// does not resume exactly; [`Reader::checkpoint`] does.
     #[must_use]
-    pub fn cntk_state(&self) -> State {
+    pub fn cntk_state(&self) -> CntkState {
         self.engine.state()
     }
 
-    /// Restores [`Reader::cntk_state`] in the epoch that was started. Unknown names are ignored, a missing one is an
-    /// error.
+    /// Restores [`Reader::cntk_state`] in the current epoch. Unknown names are ignored; a missing
+    /// name is an error.
     pub fn restore_cntk_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.engine.set_state(state)
     }
 }
 
-/// Refuses a minibatch size that was not set, with a hint.
+/// Fails with a hint if the minibatch size is not set.
 fn check_size(read: &ReadConfig) -> Result<()> {
     if read.minibatch_size > 0 {
         return Ok(());
     }
-    let detail = "Set the minibatch size of the epoch to a number of samples, such as 256: those of all workers together.";
+    let detail = "Set the minibatch size of the epoch to a number of samples over all workers, such as 256.";
     Err(Error::argument("The minibatch size is 0.").with_detail(detail))
 }
 

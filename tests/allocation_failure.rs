@@ -1,14 +1,19 @@
-//! Memory that the system does not give: every large allocation of a run fails once, and the run is then continued to its end.
+//! Out of memory: every large allocation of a run fails once, and the run is then continued to its
+//! end.
 //!
-//! The allocator of this program counts the allocations of at least [`LARGE`] bytes. A run opens a reader, reads a sweep and writes a
-//! checkpoint on the way, or converts a file. First it runs undisturbed, which counts its allocations; then once for each of them, which
-//! fails. A call may end in an error of the kind `Memory`, or go on without the memory where it can; the call is then made again, and all
-//! minibatches and outputs have to be those of the undisturbed run. In a second mode nothing large is given at all during one call.
+//! The allocator of this program counts allocations of at least [`LARGE`] bytes. A run opens a
+//! reader, reads a sweep and takes a checkpoint on the way, or converts a file. An undisturbed run
+//! counts the allocations; then one more run for each of them lets it fail. A call may fail with
+//! the kind `Memory`, or continue without the memory if it can; the call is then retried, and all
+//! minibatches and outputs have to equal those of the undisturbed run. In a second mode all large
+//! allocations of one call fail.
 //!
-//! Blocks for chunks that come from the system itself and not from the allocator (`memory::pages`) do not fail here.
+//! Blocks for chunks that come from the system instead of the allocator (`memory::pages`) do not
+//! fail here.
 //!
-//! The short form lets one of a few allocations fail. With `SITES` in the environment the large allocations of the undisturbed runs
-//! are shown with the functions that ask for them, and none fails.
+//! The short form lets only some of the allocations fail. With `SITES` in the environment the large
+//! allocations of the undisturbed runs are printed with the functions that request them, and none
+//! fails.
 
 #![allow(unsafe_code, reason = "an allocator that fails")]
 
@@ -34,24 +39,24 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes from which on an allocation is large. Smaller ones do not fail here.
+/// Minimum size of a large allocation, in bytes. Smaller ones do not fail here.
 const LARGE: usize = 64 << 10;
 
 /// Large allocations since the count began.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The number of the allocation that fails.
 static FAILING: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// All large allocations fail.
+/// Whether all large allocations fail.
 static NONE_LEFT: AtomicBool = AtomicBool::new(false);
-/// Large allocations are shown.
+/// Whether large allocations are printed.
 static SHOWS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The test itself allocates: that neither counts nor fails.
+    /// Set while the test itself allocates, which neither counts nor fails.
     static EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what is the test's own work.
+/// Runs the test's own work, exempt from counting and failing.
 fn exempt<T>(work: impl FnOnce() -> T) -> T {
     let before = EXEMPT.replace(true);
     let result = work();
@@ -75,8 +80,9 @@ impl Scarce {
     }
 }
 
-// SAFETY: all calls go on to `System` with unchanged arguments, or return null, which says that there is no memory. Counting
-// neither allocates nor unwinds; what is shown is allocated by `System` alone, because the thread is exempt meanwhile.
+// SAFETY: all calls are forwarded to `System` with unchanged arguments, or return null, which
+// reports a lack of memory. Counting neither allocates nor unwinds; printing allocates from
+// `System` alone, because the thread is exempt meanwhile.
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if Scarce::refuses(layout.size()) {
@@ -95,7 +101,7 @@ unsafe impl GlobalAlloc for Scarce {
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Allocators always have memory for less than before: the block stays as it is.
+        // Shrinking never fails: the block may stay as it is.
         if size > layout.size() && Scarce::refuses(size) {
             return null_mut();
         }
@@ -112,7 +118,7 @@ unsafe impl GlobalAlloc for Scarce {
 #[global_allocator]
 static ALLOCATOR: Scarce = Scarce;
 
-/// Calls again what has no memory. Errors of other kinds fail the test.
+/// Retries calls that fail for lack of memory. Errors of other kinds fail the test.
 struct Patient<'a> {
     run: &'a Run,
     failing: usize,
@@ -145,7 +151,7 @@ impl Patient<'_> {
         }
     }
 
-    /// Does the run's work. Gives what the minibatches or the outputs contain.
+    /// Does the run's work. Returns the contents of the minibatches or the outputs.
     fn work(&mut self) -> Vec<String> {
         match &self.run.work {
             Work::Reading(reading) => self.sweep(reading),
@@ -161,8 +167,8 @@ impl Patient<'_> {
         })
     }
 
-    /// Opens, reads a sweep, writes a checkpoint after the second minibatch and restores it into another reader. Gives what the
-    /// minibatches contain.
+    /// Opens, reads a sweep, takes a checkpoint after the second minibatch and restores it into
+    /// another reader. Returns the contents of the minibatches.
     fn sweep(&mut self, reading: &Reading) -> Vec<String> {
         let mut reader = self.call("opening", || reading.open());
         let mut digests = exempt(Vec::new);
@@ -182,7 +188,7 @@ impl Patient<'_> {
         }
     }
 
-    /// Another reader that continues where this one stands.
+    /// Returns another reader that continues at this one's position.
     fn continued(&mut self, reading: &Reading, reader: &Reader) -> Reader {
         let bytes = self.call("a checkpoint", || reader.checkpoint());
         let mut other = self.call("opening again", || reading.open());
@@ -191,12 +197,12 @@ impl Patient<'_> {
     }
 }
 
-/// The number of bytes and a hash of them.
+/// Returns the number of bytes and their hash.
 fn digest(bytes: &[u8]) -> String {
     format!("{} bytes, {:08x}", bytes.len(), crc32fast::hash(bytes))
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Outcome {
     digests: Vec<String>,
     errors: usize,
@@ -205,7 +211,7 @@ struct Outcome {
 }
 
 fn outcome(run: &Run, failing: usize, starved: usize) -> Outcome {
-    // Another number of threads than in the run before: their memory is new, too.
+    // Use another number of threads than the run before, so that their memory is new, too.
     pool::set_threads(5 - pool::threads());
     COUNT.store(0, Ordering::Relaxed);
     FAILING.store(failing, Ordering::Relaxed);
@@ -217,7 +223,7 @@ fn outcome(run: &Run, failing: usize, starved: usize) -> Outcome {
 }
 
 #[test]
-fn without_memory_there_is_an_error_and_then_the_rest() {
+fn failed_allocations_are_errors_that_can_be_retried() {
     common::quiet();
     pool::set_threads(2);
     let folder = tempfile::tempdir().expect("a folder");

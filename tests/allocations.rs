@@ -1,6 +1,7 @@
-//! Once it is warm, a reader allocates nothing for a minibatch; a reader of images nothing for an image.
+//! A warm reader allocates nothing for a minibatch, and a warm image reader nothing for an image.
 //!
-//! The allocator counts for the whole process, the library's threads included, so this file has a single test.
+//! The allocator counts for the whole process, including the library's threads, so this file has a
+//! single test.
 
 #![allow(unsafe_code, reason = "an allocator that counts, and calls of the C ABI")]
 
@@ -23,17 +24,18 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in an atomic
-// neither allocates nor unwinds.
+// SAFETY: `alloc` and `dealloc` forward their arguments unchanged to `System` and return its
+// result. Counting in an atomic neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
+        // SAFETY: the caller guarantees that the size of `layout` is not zero, as `System.alloc`
+        // requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
+        // SAFETY: `start` was returned by `System.alloc` with this layout, in `alloc` above.
         unsafe { System.dealloc(start, layout) };
     }
 }
@@ -44,18 +46,20 @@ static ALLOCATOR: Counting = Counting;
 /// Sequences in the file.
 const SEQUENCES: u32 = 5_000;
 
-/// A reader is warm once this many sweeps in a row have allocated nothing.
+/// A reader is warm once this many consecutive sweeps have allocated nothing.
 const QUIET_SWEEPS: usize = 3;
 
-/// Sweeps in which a reader must have become warm.
+/// Sweeps within which a reader must become warm.
 ///
-/// How many it takes depends on the machine. A minibatch's buffers grow when a larger minibatch than ever before is packed
-/// into them, and which of the recycled minibatches that is depends on timing: how many of a batch's minibatches each
-/// thread packs, and how many the caller still holds while others are read ahead. So now and then one that has
-/// hardly been used meets a large minibatch late. A reader that allocates for each minibatch, window or sweep never gets there.
-const MOST_SWEEPS: usize = 200;
+/// The number needed depends on the machine. A minibatch's buffers grow when a larger minibatch
+/// than ever before is packed into them, and which recycled minibatch that is depends on timing:
+/// how many minibatches of a batch each thread packs, and how many the caller still holds while
+/// others are read ahead. So a rarely used one may meet a large minibatch late. A reader that
+/// allocates for each minibatch, window or sweep never becomes warm.
+const MAX_SWEEPS: usize = 200;
 
-/// Writes sequences of up to `longest` samples, with a word, a bag of words and a dense vector each.
+/// Writes sequences of up to `longest` samples, with a word, a bag of words and a dense vector
+/// each.
 fn write(file: &Path, longest: u32) {
     let mut text = String::new();
     for id in 0..SEQUENCES {
@@ -84,8 +88,8 @@ fn open(file: &Path, mode: &str) -> Reader {
 
 /// Reads sweeps until the reader is warm. Fails with the allocations of each sweep if it never is.
 fn warm_up(mut read_sweep: impl FnMut()) -> Result<(), Vec<usize>> {
-    let mut allocations = Vec::with_capacity(MOST_SWEEPS);
-    for _ in 0..MOST_SWEEPS {
+    let mut allocations = Vec::with_capacity(MAX_SWEEPS);
+    for _ in 0..MAX_SWEEPS {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         read_sweep();
         allocations.push(ALLOCATIONS.load(Ordering::Relaxed) - before);
@@ -96,7 +100,7 @@ fn warm_up(mut read_sweep: impl FnMut()) -> Result<(), Vec<usize>> {
     Err(allocations)
 }
 
-/// Whether a reader becomes warm if the caller pauses between two reads.
+/// Checks that a reader becomes warm if the caller pauses between two reads.
 fn warms_up(mut reader: Reader, minibatch: u64, away: Duration) -> Result<(), Vec<usize>> {
     let read = ReadConfig::new(minibatch).cross_sweeps(false);
     let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0);
@@ -115,7 +119,8 @@ fn warms_up(mut reader: Reader, minibatch: u64, away: Duration) -> Result<(), Ve
     })
 }
 
-/// Whether a reader becomes warm that is read through the C ABI, where a sweep has this many minibatches.
+/// Checks that a reader becomes warm when read through the C ABI, where a sweep has this many
+/// minibatches.
 fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(), Vec<usize>> {
     let mut reader = MaybeUninit::uninit();
     let source = cntk_reader_source {
@@ -135,19 +140,21 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
         sweeps: SWEEPS_UNLIMITED,
         index: 0,
     };
-    // SAFETY: `source` has its size from `default`, and `text` and `text_length` are those of a string that lives until the
-    // end of the call. The handle is read only after the assertion that the call succeeded, which has written it.
+    // SAFETY: `source` has its size from `default`, and `text` and `text_length` describe a string
+    // that outlives the call. The handle is read only after the assertion that the call succeeded
+    // and so has written it.
     let reader = unsafe {
         assert_eq!(cntk_reader_open(&raw const source, Some(&mut reader), None), CNTK_READER_STATUS_OK);
         reader.assume_init()
     };
-    // SAFETY: `reader` is freed only at the end of this function, and `epoch.struct_size` is the size of `epoch`.
+    // SAFETY: `reader` is freed only at the end of this function, and `epoch.struct_size` is the
+    // size of `epoch`.
     assert_eq!(unsafe { cntk_reader_epoch_start(reader, &epoch, None) }, CNTK_READER_STATUS_OK);
     let warm = warm_up(|| {
         for _ in 0..minibatches {
             let mut minibatch = MaybeUninit::uninit();
-            // SAFETY: `reader` is freed only after this loop. The assertion ensures that the call succeeded, which has written
-            // `minibatch` with one reference, and that is released once.
+            // SAFETY: `reader` is freed only after this loop. The assertion ensures that the call
+            // succeeded and so has written `minibatch` with one reference, which is released once.
             unsafe {
                 let status = cntk_reader_minibatch_read(reader, Some(&mut minibatch), None);
                 assert_eq!(status, CNTK_READER_STATUS_OK);
@@ -155,22 +162,24 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
             }
         }
     });
-    // SAFETY: `cntk_reader_open` made the handle from a box, and it becomes a box again only here.
+    // SAFETY: `cntk_reader_open` made the handle from a box, and it is turned back into a box only
+    // here.
     cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
     warm
 }
 
-/// Images of a map, and of a minibatch.
+/// Images of a map, and images of a minibatch.
 const IMAGES: usize = 512;
 const AT_ONCE: usize = 64;
 
-/// Allocations of a minibatch of images: what handing its images out to the pool's threads takes, and reading ahead.
+/// Allocations of a minibatch of images: distributing its images to the pool's threads, and reading
+/// ahead.
 const OF_A_MINIBATCH: usize = 24;
 
-/// Sweeps over images, in which crops of all sizes and threads of all kinds have been met.
+/// Sweeps over images, enough for crops of all sizes on all kinds of threads.
 const IMAGE_SWEEPS: usize = 40;
 
-/// The fewest allocations of a sweep over images.
+/// Returns the minimum number of allocations of a sweep over images.
 fn image_allocations(folder: &Path) -> usize {
     let images = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files/images");
     let names = ["s420.jpg", "s422.jpg", "s444.jpg", "sprog.jpg", "sgray.jpg"];
@@ -196,7 +205,7 @@ fn image_allocations(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_warm_reader_allocates_nothing() {
+fn warm_reader_allocates_nothing() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let (long, single) = (folder.path().join("long.ctf"), folder.path().join("single.ctf"));
     write(&long, 9);
@@ -212,7 +221,7 @@ fn a_warm_reader_allocates_nothing() {
     );
     let minibatches = SEQUENCES as usize / 50;
     assert_eq!(warms_up_in_c(&config(&single, "frameMode = true"), 50, minibatches), Ok(()), "C");
-    // Long enough to be assembled ahead, by a thread of its own.
+    // Long enough for a separate thread to pack ahead.
     let ahead = Duration::from_micros(200);
     assert_eq!(warms_up(open(&long, ""), 8_192, ahead), Ok(()), "sequences, read ahead");
     let (images, most) = (image_allocations(folder.path()), IMAGES / AT_ONCE * OF_A_MINIBATCH);

@@ -1,4 +1,4 @@
-//! Bundles and binary files from configuration to minibatch.
+//! Bundles and binary files, from configuration to minibatch.
 
 mod common;
 
@@ -57,7 +57,8 @@ fn epoch(workers: u64, rank: u64, minibatch: u64, sweeps: u64) -> Epoch {
     Epoch::from_numbers(read, SIZE_UNLIMITED, sweeps, 0)
 }
 
-/// Position after each minibatch, and the values of each stream without gaps, in column order.
+/// Returns the position after each minibatch, and the values of each stream without gaps, in column
+/// order.
 fn run(reader: &mut Reader, epoch: &Epoch) -> Vec<(u64, Vec<Vec<f32>>)> {
     reader.start_epoch(epoch).expect("an epoch");
     let mut all = Vec::new();
@@ -88,7 +89,7 @@ fn batches(recorded: &[(u64, &[f32], &[f32])]) -> Vec<(u64, Vec<Vec<f32>>)> {
 }
 
 #[test]
-fn the_recorded_joins() {
+fn joins_match_the_record() {
     let _turn = quiet();
     let folder = files(&[("p.ctf", P), ("s.ctf", S)]);
     let of = |file: &str, stream: &str, more: &str| {
@@ -211,7 +212,7 @@ fn no_wrong_pair_in_a_hundred_runs() {
 }
 
 #[test]
-fn binary_files_join_by_ordinal_in_any_place() {
+fn binary_files_join_by_ordinal_in_any_position() {
     let _turn = quiet();
     let folder = files(&[("p.ctf", "|a 0\n|a 1\n|a 2\n"), ("y.ctf", "2 |y 22\n0 |y 20\n1 |y 21\n1 |y 31\n")]);
     for (input, output, stream) in [("p.ctf", "p.cbf", "a a dense 1"), ("p.ctf", "q.cbf", "q a dense 1")] {
@@ -240,7 +241,7 @@ fn checkpoints_of_bundles_continue() {
     let _turn = quiet();
     let mut rng = Rng::new(9);
     let (mut p, mut s) = (String::new(), String::new());
-    // The other way round in the second file.
+    // In reverse order in the second file.
     let lengths: Vec<u64> = (0..200).map(|_| rng.range(1, 4)).collect();
     for key in 0..200 {
         for sample in 0..lengths[key] {
@@ -279,10 +280,10 @@ fn checkpoints_of_bundles_continue() {
     }
 }
 
-/// CNTK numbers the chunks that are left anew, but looks them up by their old numbers: without randomization it delivers the data
-/// of other keys.
+/// CNTK renumbers the remaining chunks but looks them up by their old numbers: without
+/// randomization it delivers the data of other keys.
 #[test]
-fn a_chunk_without_partners_moves_no_other() {
+fn chunk_without_partners_does_not_shift_others() {
     let _turn = quiet();
     // Lines of 6 bytes, two in each chunk.
     let lines = |keys: &[u64], name: &str| -> String {
@@ -313,9 +314,9 @@ fn a_chunk_without_partners_moves_no_other() {
     }
 }
 
-/// As in CNTK, which does not notice; here a warning says so.
+/// As in CNTK, which does not notice; this library warns.
 #[test]
-fn two_keys_of_one_hash_are_one_key() {
+fn keys_with_equal_hashes_are_one_key() {
     let _turn = quiet();
     // (x ^ 'a') * 33 ^ '6' is (x ^ 'g') * 33 ^ 'p'.
     let folder =

@@ -1,4 +1,5 @@
-//! Calls that are ended from another thread: they end while what they wait for does not come, and nothing is lost.
+//! Calls that are cancelled from another thread: they end even while the data they wait for do not
+//! arrive, and nothing is lost.
 
 mod common;
 
@@ -9,7 +10,7 @@ use cntk_reader::user::{
 };
 use cntk_reader::{Canceller, CtfDeserializer, Epoch, Error, ErrorKind, Reader, ReaderOptions, Result};
 use cntk_reader_core::testing;
-use cntk_reader_engine::reader::{Others, Reader as Engine};
+use cntk_reader_engine::reader::{Extensions, Reader as Engine};
 use common::rng::Rng;
 use common::scenario::Scenario;
 use common::seen;
@@ -20,13 +21,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
-/// Minibatches that a scenario reads at most.
+/// Maximum number of minibatches that a scenario reads.
 const LIMIT: usize = 400;
 
-/// Calls this canceller ends, at some of the reads of a file.
+/// A callback that runs at some reads of a file.
 type Trigger = dyn Fn() + Send + Sync;
 
-/// The file system `slow://`: files of the disk whose reads can be made to wait, or to do something first.
+/// The file system `slow://`: files of the disk whose reads run a callback first, which may block.
 #[derive(Default)]
 struct Slow(Mutex<HashMap<String, Arc<Trigger>>>);
 
@@ -62,7 +63,7 @@ impl RemoteFile for SlowFile {
     }
 }
 
-/// Has all reads of the files in a folder do something first.
+/// Runs a callback before every read of the files in a folder.
 fn at_each_read(folder: &Path, trigger: Arc<Trigger>) {
     static SYSTEM: OnceLock<Arc<Slow>> = OnceLock::new();
     let system = SYSTEM.get_or_init(|| {
@@ -73,7 +74,7 @@ fn at_each_read(folder: &Path, trigger: Arc<Trigger>) {
     system.0.lock().expect("no panic").insert(folder.display().to_string(), trigger);
 }
 
-/// A gate that reads, or users' code, wait at while it is closed.
+/// A gate that blocks file reads or user code while it is closed.
 #[derive(Default)]
 struct Gate {
     is_closed: Mutex<bool>,
@@ -94,7 +95,7 @@ impl Gate {
     }
 }
 
-/// Runs `call` and cancels it. It is in progress until then, because a gate is closed.
+/// Runs `call` and cancels it. A closed gate keeps it in progress until then.
 fn cancelled<R>(canceller: &Canceller, call: impl FnOnce() -> Result<R>) -> Error {
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -125,7 +126,8 @@ fn rest(reader: &mut Reader) -> Vec<Vec<f32>> {
     std::iter::from_fn(next).collect()
 }
 
-/// A reader of these files, a gate that all reads of them pass, and what ends its calls.
+/// Returns a reader of these files, a gate for all of their reads, and the canceller of the
+/// reader's calls.
 fn gated(
     folder: &Path,
     files: &str,
@@ -144,9 +146,10 @@ fn gated(
     (reader.canceller(&canceller).open(), gate, canceller)
 }
 
-/// Reads are cancelled while the chunks that they need, or the index, do not come: wherever the waiting thread is.
+/// Reads are cancelled while the chunks or the index that they need do not arrive, wherever the
+/// thread waits.
 #[test]
-fn a_read_ends_although_its_data_do_not_come() {
+fn reads_are_cancelled_while_waiting_for_data() {
     common::quiet();
     for (files, randomize, prefetch) in
         [("a.ctf", true, true), ("a.ctf", true, false), ("a.ctf", false, true), ("a.ctf b.ctf", false, false)]
@@ -168,7 +171,7 @@ fn a_read_ends_although_its_data_do_not_come() {
         let mut cancellations = 0;
         for (number, expected) in expected.iter().enumerate() {
             gate.set(true);
-            // A read that finds its data in memory needs no file.
+            // A read whose data are in memory needs no file.
             let is_over = AtomicBool::new(false);
             let read = std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -197,7 +200,7 @@ fn a_read_ends_although_its_data_do_not_come() {
 }
 
 #[test]
-fn opening_ends_at_the_next_read_of_a_file() {
+fn opening_is_cancelled_at_the_next_file_read() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.ctf"), text(200_000)).expect("writing the data");
@@ -224,7 +227,8 @@ fn opening_ends_at_the_next_read_of_a_file() {
     }
 }
 
-/// The file system `interrupted://`: files whose reads are interrupted without end. The third one cancels the call.
+/// The file system `interrupted://`: files whose reads are interrupted forever. The third read
+/// cancels the call.
 struct Interrupted {
     canceller: Canceller,
     reads: Arc<AtomicU64>,
@@ -245,7 +249,7 @@ impl RemoteFile for Interrupted {
     fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
         match self.reads.fetch_add(1, Ordering::SeqCst) + 1 {
             3 => assert!(self.canceller.cancel()),
-            // So that a call that is not ended fails, and does not hang.
+            // Makes a call that is not cancelled fail instead of hang.
             1000.. => return Err(io::Error::other("read after the call was cancelled")),
             _ => {}
         }
@@ -257,9 +261,9 @@ impl RemoteFile for Interrupted {
     }
 }
 
-/// Interrupted reads are repeated at once, and not for ever.
+/// Interrupted reads are retried at once, but not after a cancellation.
 #[test]
-fn reads_that_are_interrupted_without_end_are_cancelled() {
+fn endlessly_interrupted_reads_can_be_cancelled() {
     common::quiet();
     let (canceller, reads) = (Canceller::new(), Arc::new(AtomicU64::new(0)));
     let system = Interrupted { canceller: canceller.clone(), reads: Arc::clone(&reads) };
@@ -270,7 +274,8 @@ fn reads_that_are_interrupted_without_end_are_cancelled() {
     assert_eq!(reads.load(Ordering::SeqCst), 3);
 }
 
-/// A canceller ends what is in progress and nothing that comes later; other calls than those of a reader are run by it.
+/// A canceller ends calls in progress, not later ones. `Canceller::run` covers calls that do not
+/// belong to a reader.
 #[test]
 fn only_calls_in_progress_are_cancelled() {
     common::quiet();
@@ -282,7 +287,7 @@ fn only_calls_in_progress_are_cancelled() {
     let open = || Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).open();
     assert!(canceller.run(open).is_ok());
     assert!(!canceller.clone().cancel());
-    // Both of two calls end, and the result of a call that does not notice is dropped.
+    // Both of two nested calls end, and the result of a call that does not notice is dropped.
     let (inner, outer) = (Canceller::new(), canceller.clone());
     let result = outer.run(|| {
         inner.run(|| {
@@ -292,13 +297,13 @@ fn only_calls_in_progress_are_cancelled() {
     });
     assert_eq!(result.expect_err("cancelled").kind(), ErrorKind::Cancelled);
     assert!(inner.run(|| Ok(())).is_ok());
-    // A failure of the work while it is cancelled is no other error.
+    // If the work fails while it is cancelled, the error is the cancellation.
     let result: Result<()> = canceller.run(|| {
         canceller.cancel();
         Reader::builder().ctf(CtfDeserializer::new("/no/such/file").dense("x", 1)).open().map(drop)
     });
     assert_eq!(result.expect_err("cancelled").kind(), ErrorKind::Cancelled);
-    // The work's own errors stay as they are.
+    // The work's own errors are unchanged.
     let result =
         canceller.run(|| Reader::builder().ctf(CtfDeserializer::new("/no/such/file").dense("x", 1)).open());
     assert_eq!(result.expect_err("no file").kind(), ErrorKind::Io);
@@ -308,7 +313,7 @@ fn only_calls_in_progress_are_cancelled() {
     assert!(panic.is_err() && !canceller.cancel());
 }
 
-/// A user's deserializer whose chunks pass a gate.
+/// A user-defined deserializer whose chunks pass a gate.
 struct Gated(Arc<Gate>, Vec<StreamInfo>);
 
 impl UserDeserializer for Gated {
@@ -328,7 +333,7 @@ impl UserDeserializer for Gated {
 }
 
 #[test]
-fn users_code_is_not_waited_for() {
+fn cancellation_does_not_wait_for_user_code() {
     common::quiet();
     let (gate, canceller) = (Arc::new(Gate::default()), Canceller::new());
     let user = Gated(Arc::clone(&gate), vec![StreamInfo::dense("x", &[1])]);
@@ -345,7 +350,7 @@ fn users_code_is_not_waited_for() {
     assert!(all.iter().map(|&value| value as u32).eq(0..60), "{all:?}");
 }
 
-/// Data that are fetched sequence by sequence, which pass a gate and are counted.
+/// Data that are fetched sequence by sequence; fetches pass a gate and are counted.
 struct Fetched(Arc<Gate>, Arc<AtomicU64>, Vec<StreamInfo>);
 
 struct FetchedSequences(u32, Arc<Gate>, Arc<AtomicU64>);
@@ -381,7 +386,8 @@ impl FetchedChunk for FetchedSequences {
     }
 }
 
-/// A read that fetches sequences goes on when it is cancelled, and the next one delivers what it has fetched: each is fetched once.
+/// A cancelled read continues fetching, and the next one delivers the fetched sequences: each is
+/// fetched once.
 #[test]
 fn fetched_sequences_are_fetched_once() {
     common::quiet();
@@ -406,7 +412,7 @@ fn fetched_sequences_are_fetched_once() {
     assert!(all.iter().map(|&value| value as u32).eq(0..60), "{all:?}");
 }
 
-/// Calls `call` until it is not cancelled, and counts how often it was.
+/// Repeats `call` until it is not cancelled, and counts the cancellations.
 fn until_done<R>(cancelled: &mut u32, mut call: impl FnMut() -> Result<R>) -> R {
     loop {
         match call() {
@@ -416,10 +422,11 @@ fn until_done<R>(cancelled: &mut u32, mut call: impl FnMut() -> Result<R>) -> R 
     }
 }
 
-/// Random data, settings and calls, cancelled at random moments: by reads of files, and by a thread that looks at nothing. All
-/// minibatches are those of an undisturbed run, whatever was begun between them and cancelled.
+/// Random data, settings and calls, cancelled at random moments, by file reads and by an
+/// independent thread. All minibatches equal those of an undisturbed run, whatever calls were
+/// cancelled in between.
 #[test]
-fn no_minibatch_is_lost() {
+fn cancellation_loses_no_minibatch() {
     common::quiet();
     let scenarios = u64::from(testing::cases(500));
     let (mut reads, mut changes, mut openings) = (0, 0, 0);
@@ -442,7 +449,7 @@ fn no_minibatch_is_lost() {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Ever more seldom, so that calls get done however slow the machine is.
+                // Cancel less and less often, so that calls complete on slow machines, too.
                 let (mut rng, mut most) = (Rng::new(seed ^ 1), 500);
                 while !over.load(Ordering::Relaxed) {
                     std::thread::sleep(std::time::Duration::from_micros(rng.range(1, most)));
@@ -451,7 +458,7 @@ fn no_minibatch_is_lost() {
                 }
             });
             let _over = Over(&over);
-            let others = Others { canceller: Some(&canceller), ..Others::default() };
+            let others = Extensions { canceller: Some(&canceller), ..Extensions::default() };
             let mut reader = until_done(&mut openings, || Engine::open_with(&settings, &others));
             until_done(&mut changes, || reader.start_epoch(&scenario.epoch));
             let mut rng = Rng::new(seed ^ 2);
@@ -482,7 +489,7 @@ fn no_minibatch_is_lost() {
     assert!(openings > 10 && changes > 10 && reads > 10, "{openings}, {changes}, {reads}");
 }
 
-/// Ends a thread, also where a test fails.
+/// Ends a thread even if a test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,7 +1,9 @@
-//! The end of a reader, and of a process: no user's deserializer is running any more.
+//! User-defined deserializers are not running after the end of a reader, or at the end of a
+//! process.
 //!
-//! Each run is a process of its own, which reads from two slow deserializers in frame mode, as of HTK features and labels.
-//! Once their module's objects are gone, anything that still runs in them ends the process with a signal.
+//! Each run is a separate process that reads from two slow deserializers in frame mode, like HTK
+//! features and labels. Once their module's objects are gone, anything that still runs in them ends
+//! the process with a signal.
 
 #![allow(unsafe_code, reason = "calls of the C library")]
 
@@ -13,26 +15,26 @@ use cntk_reader_core::format::user::{
     Buffer, Registered, Sequences, StreamData, UserChunk, UserDeserializer,
 };
 use cntk_reader_core::stream::{ElementType, StreamInfo};
-use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader_engine::reader::{Epoch, Extensions, ReadConfig, Reader};
 use common::child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Runs of each way to end.
+/// Runs for each way to end.
 const RUNS: usize = 200;
-/// How the process ends, for the child.
+/// The environment variable that tells the child how to end.
 const END: &str = "CNTK_READER_TEST_END";
 
 const CHUNKS: u32 = 40;
 const SEQUENCES: u32 = 5;
 
-/// The objects that the deserializers' module uses are gone.
+/// Whether the objects that the deserializers' module uses are gone.
 static GONE: AtomicBool = AtomicBool::new(false);
 /// Number of calls of user code, by which the child sees whether more was loaded.
 static LOADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Ends the process with a signal if the module's objects are gone, as code that uses them would.
+/// Aborts the process if the module's objects are gone, like a crash in code that uses them.
 fn crash_if_gone() {
     if GONE.load(Ordering::SeqCst) {
         std::process::abort();
@@ -41,11 +43,11 @@ fn crash_if_gone() {
 
 struct Slow {
     streams: [StreamInfo; 1],
-    /// Ends the process from within a load, somewhat after the first window.
+    /// Whether a load ends the process, somewhat after the first window.
     exits: bool,
 }
 
-/// Memory of the user, which user code frees.
+/// The user's memory, which user code frees.
 struct Owned(Vec<f32>);
 
 impl Drop for Owned {
@@ -79,13 +81,14 @@ impl UserDeserializer for Slow {
         }
         let owned = Arc::new(Owned(vec![chunk as f32; SEQUENCES as usize]));
         let (start, bytes) = (owned.0.as_ptr().cast(), size_of_val(owned.0.as_slice()));
-        // SAFETY: `start` and `bytes` are the vector's in `owned`, which the buffer keeps and nothing changes or frees before.
+        // SAFETY: `start` and `bytes` describe the vector in `owned`. The buffer keeps `owned`, and
+        // until it drops it nothing changes or frees the vector.
         let values = unsafe { Buffer::from_raw(start, bytes, ElementType::Float, owned) };
         Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
     }
 }
 
-/// A reader of both deserializers that has loaded something, and loads ahead.
+/// Returns a reader of both deserializers that has loaded something, and loads ahead.
 fn read_some(exits: bool) -> Reader {
     let types = [("Features", "x"), ("Labels", "y")];
     let sections = types.map(|(kind, _)| format!("[ type = \"{kind}\" ; module = \"m\" ]"));
@@ -101,8 +104,9 @@ fn read_some(exits: bool) -> Reader {
         let slow = Slow { streams, exits: exits && name == "y" };
         Registered::new(kind, Arc::new(slow)).expect("a deserializer")
     });
-    let mut reader = Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
-        .expect("a reader");
+    let mut reader =
+        Reader::open_with(&options, &Extensions { registered: &registered, ..Extensions::default() })
+            .expect("a reader");
     let read = ReadConfig::new(SEQUENCES.into());
     reader.start_epoch(&Epoch::sweeps(2).read_config(read)).expect("an epoch");
     for _ in 0..2 {
@@ -112,22 +116,23 @@ fn read_some(exits: bool) -> Reader {
     reader
 }
 
-/// Registered before anything else, so it runs last at the end of the process: what is still running then has time to crash.
+/// Registered first, so it runs last at the end of the process and gives anything still running
+/// time to crash.
 extern "C" fn linger() {
     std::thread::sleep(Duration::from_micros(600));
 }
 
-/// Runs before `linger`, as the destructors of the objects of the deserializers' module do.
+/// Runs before `linger`, like the destructors of the objects of the deserializers' module.
 extern "C" fn destroy_objects() {
     GONE.store(true, Ordering::SeqCst);
 }
 
-/// The program of a child. Does nothing unless a test below has started this process.
+/// The program of a child. Does nothing unless a test below started this process.
 #[test]
 fn child_ends() {
     let Ok(end) = std::env::var(END) else { return };
-    // SAFETY: both have the signature that `atexit` requires, `extern "C" fn()`, and are part of the program, which is never
-    // unloaded.
+    // SAFETY: both functions have the signature that `atexit` requires, `extern "C" fn()`, and
+    // belong to the program, which is never unloaded.
     unsafe {
         libc::atexit(linger);
         libc::atexit(destroy_objects);
@@ -158,7 +163,7 @@ fn run(end: &str, runs: usize) {
         let output = child::this_program()
             .args(["--exact", "child_ends", "--nocapture", "--test-threads=1"])
             .env(END, end)
-            // A process that ends in the middle of its work leaves memory that nobody frees.
+            // A process that ends in the middle of its work leaks memory.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .output()
             .expect("a child process");
@@ -170,16 +175,16 @@ fn run(end: &str, runs: usize) {
 }
 
 #[test]
-fn nothing_is_loaded_for_a_reader_that_was_destroyed() {
+fn nothing_is_loaded_after_a_reader_is_destroyed() {
     run("destroyed", RUNS);
 }
 
 #[test]
-fn nothing_is_loaded_while_the_process_ends() {
+fn nothing_is_loaded_during_process_exit() {
     run("exit", RUNS);
 }
 
 #[test]
-fn a_deserializer_may_end_the_process_itself() {
+fn deserializer_can_exit_the_process() {
     run("inside", 20);
 }

@@ -1,7 +1,8 @@
-//! A host's runtime may end threads inside callbacks, as Python does once its interpreter ends: `pthread_exit` must not unwind
-//! the library's frames, and nothing may wait for such a thread. And callbacks end for good when a host says so.
+//! A host's runtime may end threads inside callbacks, as Python does once its interpreter ends:
+//! `pthread_exit` must not unwind the library's frames, and nothing may wait for such a thread. And
+//! no callback runs after a host has ended callbacks.
 //!
-//! Each run is a process of its own, because it ends with threads that are lost.
+//! Each run is a separate process, because it ends with lost threads.
 
 #![allow(unsafe_code, reason = "calls of the C ABI")]
 #![cfg(target_os = "linux")]
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the task of a child.
 const CASE: &str = "CNTK_READER_TEST_CASE";
 
-/// From this chunk on the callback does what the case says.
+/// The first chunk at which the callback behaves as the case says.
 const ODD_CHUNK: u32 = 1;
 const CHUNKS: u32 = 8;
 static VALUES: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
@@ -47,11 +48,11 @@ const ENDS_CALLBACKS: usize = 4;
 static AT_THE_END: Barrier = Barrier::new(2);
 
 unsafe extern "C-unwind" {
-    /// Unwinds the stack, which Rust's declaration in the crate `libc` does not say.
+    /// Unwinds the stack, unlike its declaration in the crate `libc`.
     fn pthread_exit(value: *mut c_void) -> !;
 }
 
-/// A callback as C++ or Python would compile it: it can be unwound.
+/// A callback that can be unwound, as C++ or Python would compile it.
 unsafe extern "C-unwind" fn load(
     userdata: *mut c_void,
     chunk: u32,
@@ -63,7 +64,7 @@ unsafe extern "C-unwind" fn load(
         match BEHAVIOR.load(Ordering::SeqCst) {
             // SAFETY: the frames between here and the library's have nothing to drop.
             ENDS_ITS_THREAD => unsafe { pthread_exit(null_mut()) },
-            // SAFETY: the library's failure, and a text that lives on.
+            // SAFETY: `failure` is the library's, and the message is a static string.
             SAYS_WHY_AND_SUCCEEDS => unsafe {
                 cntk_reader_failure_set_message(failure, c"given up".as_ptr(), usize::MAX);
             },
@@ -75,7 +76,7 @@ unsafe extern "C-unwind" fn load(
             _ => {}
         }
     }
-    // SAFETY: the userdata is the array's description, which lives until the process ends.
+    // SAFETY: the userdata points to the array's description, which lives until the process ends.
     unsafe {
         (*loaded).streams = userdata.cast();
         (*loaded).stream_count = 1;
@@ -83,9 +84,9 @@ unsafe extern "C-unwind" fn load(
     0
 }
 
-/// A reader of chunks of four samples, in their order.
+/// Opens a reader of chunks of four samples, in order.
 fn open() -> *mut Handle {
-    // SAFETY: zeros are a value of structs of integers and pointers.
+    // SAFETY: all-zero bytes are valid for structs of integers and pointers.
     let (mut array, mut data, mut stream, mut table) = unsafe {
         (
             MaybeUninit::<cntk_reader_user_array>::zeroed().assume_init(),
@@ -115,47 +116,47 @@ fn open() -> *mut Handle {
     };
     let mut reader = MaybeUninit::uninit();
     let mut error = MaybeUninit::uninit();
-    // SAFETY: all that the source leads to lives until the call returns.
+    // SAFETY: everything that the source points to lives until the call returns.
     let status = unsafe { cntk_reader_open(&raw const source, Some(&mut reader), Some(&mut error)) };
     if status != cntk_reader_status::CNTK_READER_STATUS_OK {
         panic!("{}", text(error));
     }
-    // SAFETY: the call has succeeded.
+    // SAFETY: the call succeeded, so it has written the handle.
     let reader = unsafe { reader.assume_init() };
     let epoch = cntk_reader_epoch { minibatch_size: 4, ..cntk_reader_epoch::default() };
-    // SAFETY: an open reader, and an epoch with its size.
+    // SAFETY: the reader is open, and the epoch has its size.
     let status = unsafe { cntk_reader_epoch_start(reader, &raw const epoch, None) };
     assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
     reader
 }
 
 fn text(error: MaybeUninit<*mut cntk_reader_error>) -> String {
-    // SAFETY: the call has failed, so it has made an error.
+    // SAFETY: the call failed, so it has written an error.
     let error = unsafe { Box::from_raw(error.assume_init()) };
-    // SAFETY: a string of the error.
+    // SAFETY: the text is a C string owned by the error, which is still alive.
     let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
     let text = text.to_string_lossy().into_owned();
     cntk_reader_error_free(Some(error));
     text
 }
 
-/// Reads to the first error.
+/// Reads until the first error.
 fn read(reader: *mut Handle) -> String {
     for _ in 0..100 {
         let mut minibatch = MaybeUninit::uninit();
         let mut error = MaybeUninit::uninit();
-        // SAFETY: an open reader.
+        // SAFETY: the reader is open.
         let status = unsafe { cntk_reader_minibatch_read(reader, Some(&mut minibatch), Some(&mut error)) };
         if status != cntk_reader_status::CNTK_READER_STATUS_OK {
             return text(error);
         }
-        // SAFETY: the call has succeeded.
+        // SAFETY: the call succeeded, so it has written a minibatch, which is released once.
         unsafe { cntk_reader_minibatch_release(minibatch.assume_init()) };
     }
     "no error".to_owned()
 }
 
-/// The program of a child. Does nothing unless a test below has started this process.
+/// The program of a child. Does nothing unless a test below started this process.
 #[test]
 fn child() {
     let Ok(case) = std::env::var(CASE) else { return };
@@ -164,7 +165,7 @@ fn child() {
         "ends its thread" => {
             BEHAVIOR.store(ENDS_ITS_THREAD, Ordering::SeqCst);
             child::say(&read(reader));
-            // Another reader goes on, and is freed without its threads.
+            // Another reader still works, and is freed without its threads.
             BEHAVIOR.store(0, Ordering::SeqCst);
             child::say(&read(open()));
         }
@@ -194,7 +195,7 @@ fn child() {
         }
         _ => unreachable!(),
     }
-    // SAFETY: the handle comes from a box.
+    // SAFETY: the handle comes from a box, and is freed once.
     cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
 }
 
@@ -203,7 +204,7 @@ fn run(case: &str) -> Vec<String> {
     let output = child::this_program()
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env(CASE, case)
-        // A process whose threads never end leaves memory that nobody frees.
+        // A process whose threads never end leaks memory.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .output()
         .expect("a child process");
@@ -214,14 +215,14 @@ fn run(case: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_thread_that_ends_in_a_callback_is_kept_and_not_waited_for() {
+fn thread_ended_in_a_callback_is_not_waited_for() {
     let said = run("ends its thread");
     assert!(said.iter().all(|line| line.contains("ended inside a callback")), "{said:?}");
     assert_eq!(said.len(), 2);
 }
 
 #[test]
-fn a_callback_that_says_why_it_fails_has_failed_whatever_it_returns() {
+fn callback_with_a_failure_message_fails_despite_success_status() {
     let said = run("says why");
     assert!(said[0].contains("given up"), "{said:?}");
 }

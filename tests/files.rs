@@ -1,5 +1,5 @@
-//! Several files as one deserializer, held against one file with all of their data, and what is theirs alone: keys, errors, and
-//! what checkpoints compare.
+//! Several files as one deserializer, compared with one file that has all of their data; and the
+//! differences: keys, errors, and the checks of checkpoints.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn quiet() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// Where the ids of the lines come from, and whether files share one numbering.
+/// The source of the ids of lines, and whether files share one numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Ids,
@@ -40,7 +40,7 @@ enum Kind {
     Binary,
 }
 
-/// The parts that a text with ids is cut into: some of its sequences each, at least one.
+/// Splits a text with ids into parts of at least one sequence each.
 fn parts(rng: &mut Rng, text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut last = None;
@@ -56,7 +56,7 @@ fn parts(rng: &mut Rng, text: &str) -> Vec<String> {
     parts
 }
 
-/// A line for each sequence, without ids.
+/// Returns a line for each sequence, without ids.
 fn without_ids(text: &str) -> String {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(_, line)| format!("{line}\n")).collect()
 }
@@ -69,7 +69,8 @@ fn write(scenario: &Scenario, kind: Kind, path: &Path, text: &str) {
     let source = path.with_extension("txt");
     let dense: Vec<_> = text.lines().map(|line| line.split(" |s").next().unwrap_or_default()).collect();
     fs::write(&source, dense.join("\n") + "\n").expect("writing data");
-    // An empty sparse sample would make a sequence without samples, which binary files cannot have.
+    // An empty sparse sample would result in a sequence without samples, which binary files cannot
+    // have.
     convert(&source, path, &format!("x x dense {}", scenario.data.dense));
 }
 
@@ -86,7 +87,7 @@ fn convert(from: &Path, to: &Path, streams: &str) {
 }
 
 #[test]
-fn several_files_are_read_as_one_with_all_data() {
+fn several_files_read_like_one_file() {
     let _turn = quiet();
     for seed in 0..u64::from(testing::cases(600)) {
         let mut scenario = Scenario::random(seed);
@@ -153,7 +154,8 @@ fn as_one(seed: u64, scenario: &Scenario, kind: Kind, folder: &Path) {
     compare("restored", &read_all(&mut fresh, LIMIT).expect("the rest"), &wanted[at..]);
 }
 
-/// How much data there is. A short epoch may end while the rest of the file is still being indexed.
+/// Returns how much data there is. A short epoch may end while the rest of the file is still being
+/// indexed.
 fn sizes(reader: &Reader) -> Sizes {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -166,7 +168,7 @@ fn sizes(reader: &Reader) -> Sizes {
     }
 }
 
-/// Options of a text deserializer with the stream `x` of one dense value.
+/// Returns the options of a text deserializer with the stream `x` of one dense value.
 fn text(file: &str, more: &str) -> String {
     named("x", file, more)
 }
@@ -200,7 +202,7 @@ fn run(reader: &mut Reader, minibatch: u64) -> Result<Vec<Seen>> {
     read_all(reader, LIMIT)
 }
 
-/// Keys and values of `streams` streams of one dense value, of all sequences.
+/// Returns the keys and values of all sequences, for streams of one dense value.
 fn contents(config: &str) -> Vec<(u64, Vec<f32>)> {
     let mut reader = try_open(config).expect("a reader");
     let mut all = Vec::new();
@@ -214,7 +216,7 @@ fn contents(config: &str) -> Vec<(u64, Vec<f32>)> {
     all
 }
 
-/// A folder with these files, and a list of their paths.
+/// Creates a folder with these files, and returns a list of their paths.
 fn files(files: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut list = Vec::new();
@@ -229,7 +231,7 @@ fn files(files: &[(&str, &str)]) -> (tempfile::TempDir, String) {
 const PLACE: u64 = 1 << 44;
 
 #[test]
-fn keys_have_the_place_of_their_file() {
+fn keys_contain_the_number_of_their_file() {
     let _turn = quiet();
     let (_folder, list) = files(&[("a", "1 |x 10\n7 |x 11\n"), ("b", "1 |x 20\n"), ("c", "|x 30\n|x 31\n")]);
     let got = contents(&config(IN_ORDER, &[text(&list, "")]));
@@ -251,7 +253,7 @@ fn lists_are_joined_file_by_file_unless_ids_are_shared() {
     let y = format!("({}:{})", write("c", "2 |y 12\n1 |y 13\n"), write("d", "3 |y 22\n2 |y 23\n"));
     let got = contents(&config(IN_ORDER, &[text(&x, ""), named("y", &y, "")]));
     assert_eq!(got, [(1, vec![10.0, 13.0]), (2, vec![11.0, 12.0]), (PLACE + 3, vec![21.0, 22.0])]);
-    // A single file is the first of a list.
+    // A single file counts as the first of a list.
     let one = write("e", "1 |y 5\n");
     let got = contents(&config(IN_ORDER, &[text(&x, ""), named("y", &one, "")]));
     assert_eq!(got, [(1, vec![10.0, 5.0])]);
@@ -260,7 +262,7 @@ fn lists_are_joined_file_by_file_unless_ids_are_shared() {
     let shared = "sharedIds = true";
     let got = contents(&config(IN_ORDER, &[text(&x, shared), named("y", &y, shared)]));
     assert_eq!(got, [(1, vec![10.0, 4.0]), (2, vec![11.0, 2.0]), (1, vec![20.0, 4.0]), (3, vec![21.0, 1.0])]);
-    // So they are where ids are text.
+    // The same applies to textual ids.
     let head = "randomize = false\nuseNumericSequenceKeys = false";
     let got = contents(&config(head, &[text(&x, ""), named("y", &y, "")]));
     let values: Vec<_> = got.into_iter().map(|(_, values)| values).collect();
@@ -268,7 +270,7 @@ fn lists_are_joined_file_by_file_unless_ids_are_shared() {
 }
 
 #[test]
-fn binary_files_are_joined_with_text_by_the_place_of_their_file() {
+fn binary_files_join_text_by_file_number() {
     let _turn = quiet();
     let (folder, x) = files(&[("a", "0 |x 10\n1 |x 11\n"), ("b", "1 |x 20\n0 |x 21\n")]);
     let path = |name: &str| folder.path().join(name);
@@ -290,7 +292,7 @@ fn binary_files_are_joined_with_text_by_the_place_of_their_file() {
             (PLACE, vec![21.0, 22.0])
         ]
     );
-    // Ordinals count through all files where they share one numbering.
+    // With one shared numbering, ordinals count through all files.
     let (_other, x) = files(&[("a", "3 |x 1\n0 |x 2\n")]);
     let shared = binary.replace("module", "sharedIds = true ; module");
     let got = contents(&config(IN_ORDER, &[text(&x, ""), shared]));
@@ -298,7 +300,7 @@ fn binary_files_are_joined_with_text_by_the_place_of_their_file() {
 }
 
 #[test]
-fn more_files_than_stay_open() {
+fn more_files_than_are_kept_open() {
     let _turn = quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut whole = String::new();
@@ -322,7 +324,7 @@ fn more_files_than_stay_open() {
         assert_eq!(got.len(), 1800);
 
         let mut reader = try_open(&several).expect("a reader");
-        // Others may have opened a few files by now.
+        // Other tests may have opened a few files by now.
         assert!(open_files() < before + 100);
         let changed = folder.path().join("part-599");
         fs::write(&changed, "1797 |x 1\n").expect("writing data");
@@ -389,7 +391,7 @@ fn errors_are_tolerated_in_all_files_together() {
 }
 
 #[test]
-fn ids_have_to_leave_room_for_the_place() {
+fn ids_must_leave_room_for_the_file_number() {
     let _turn = quiet();
     let large = format!("1 |x 1\n{PLACE} |x 2\n3 |x 1\n");
     let (folder, list) = files(&[("a", "1 |x 1\n"), ("b", &large)]);
@@ -457,7 +459,7 @@ fn checkpoints_refuse_another_list() {
 }
 
 #[test]
-fn an_id_in_two_files_is_warned_of_where_ids_are_shared() {
+fn shared_ids_in_two_files_warn() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&lines);
@@ -487,9 +489,9 @@ fn an_id_in_two_files_is_warned_of_where_ids_are_shared() {
     set_sink(None);
 }
 
-/// The error of a sequence names its id and its file, also where lists are joined.
+/// The error of a sequence names its id and its file, even if lists are joined.
 #[test]
-fn keys_of_lists_are_named_by_file_wherever_they_are_joined() {
+fn errors_of_joined_lists_name_key_and_file() {
     let _turn = quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();

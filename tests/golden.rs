@@ -1,6 +1,7 @@
-//! Compares what this library delivers through its C ABI with records of what CNTK 2.7 delivered.
+//! Compares the output of this library through its C ABI with records of CNTK 2.7's output.
 //!
-//! The records are in `tests/golden/`, whose README explains their format. Values are compared bit by bit.
+//! The records are in `tests/golden/`, whose README explains their format. Values are compared bit
+//! by bit.
 
 #[path = "golden/check.rs"]
 mod check;
@@ -97,7 +98,7 @@ fn reconfigure() {
     group("reconfigure");
 }
 
-/// No file of records is left out above.
+/// Every file of records has a test above.
 #[test]
 fn every_group_has_a_test() {
     let mut names = Vec::new();
@@ -133,7 +134,7 @@ fn records() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Runs all cases of a file and reports every one that differs.
+/// Runs all cases of a file and reports every difference.
 fn group(name: &str) {
     common::quiet();
     let text = std::fs::read_to_string(records().join(format!("{name}.json"))).expect("a file of records");
@@ -152,8 +153,8 @@ fn group(name: &str) {
     assert!(failed == 0, "{failed} of {} cases differ:\n{failures}", cases.len());
 }
 
-/// Runs a case in which CNTK mixes the channels of images, where this library delivers the channels that were asked for. Pixels
-/// differ, and nothing else does.
+/// Runs a case in which CNTK mixes up the channels of images, while this library delivers the
+/// requested channels. Only the pixels may differ.
 fn run_mixed(case: &Value) -> Result<(), String> {
     if run(case).is_ok() {
         return Err("no difference: remove the case from mixed-channels.txt".to_owned());
@@ -163,7 +164,7 @@ fn run_mixed(case: &Value) -> Result<(), String> {
         let Some(streams) = step["result"]["streams"].as_array_mut() else { continue };
         for stream in streams.iter_mut().filter(|stream| list_of(&stream["shape"]).len() == 3) {
             for column in stream["dense"].as_array_mut().expect("dense pixels") {
-                // `check_column` then compares the number of values alone.
+                // `check_column` then only compares the number of values.
                 if let Value::Array(values) = column {
                     *column = values.len().into();
                 }
@@ -179,7 +180,7 @@ fn run(case: &Value) -> Result<(), String> {
     run_steps(case, &unpack(case, folder.path()))
 }
 
-/// The bits of `x` are recorded from CNTK 2.7. The numbers of `s` are read by the same parser.
+/// The bits of `x` were recorded from CNTK 2.7. The numbers of `s` are read by the same parser.
 #[test]
 fn signs_that_the_records_lack() {
     common::quiet();
@@ -201,7 +202,7 @@ fn signs_that_the_records_lack() {
     assert_eq!(columns[0].values, [0x8000_0000, 0x8000_0000, 0, 0x8000_0000, 0xffc0_0000], "x");
 }
 
-/// Where an error of a `bad-*` case lies: all of them are on the second line, in the sequence with key 1.
+/// The place of the error in a `bad-*` case: always on the second line, in the sequence with key 1.
 struct Expected {
     /// The part of the name after `bad-`.
     name: &'static str,
@@ -209,7 +210,7 @@ struct Expected {
     stream: Option<&'static str>,
     /// The offending text of the first error.
     token: &'static str,
-    /// The stream that stays without a sample, which is an error whatever `maxErrors` is.
+    /// The stream that is left without a sample, which is an error whatever `maxErrors` is.
     empty: Option<&'static str>,
 }
 
@@ -249,7 +250,7 @@ const PLACES: [Expected; 21] = [
     expect("word", X, "two", X),
 ];
 
-/// Every error in the data names its location.
+/// Every error in the data has a location.
 #[test]
 fn bad_cases_name_the_place() {
     common::quiet();
@@ -295,13 +296,14 @@ fn check_place(case: &Value) -> Result<(), String> {
     if place.key.as_deref() != Some("1") {
         return wrong("key");
     }
-    // The line from its first byte to the first of the next one.
+    // The line from its first byte to the first byte of the next one.
     let begin = data.find('\n').expect("a first line") as u64 + 1;
     let end = begin + data[begin as usize..].find('\n').expect("a second line") as u64 + 1;
     let token =
         begin + data[begin as usize..end as usize].rfind(expected.token).ok_or("no such token")? as u64;
-    // Tolerated errors leave a stream without samples, which is fatal. Either may be named: the error, because CNTK
-    // tries again and again until it is one too many; the stream, because that is what is wrong in the end.
+    // Tolerated errors leave a stream without samples, which is fatal. Either may be named: the
+    // error, because CNTK retries until there is one too many, or the stream, because it is the
+    // final cause.
     let mut places = vec![(expected.stream, token, token + expected.token.len() as u64)];
     if tolerated != "0" {
         places.push((expected.empty, begin, end));

@@ -1,4 +1,5 @@
-//! Compares what this library delivers of HTK features, MLF labels and lattices with recorded runs of CNTK 2.7.
+//! Compares HTK features, MLF labels and lattices delivered by this library with recorded runs of
+//! CNTK 2.7.
 //!
 //! The records and their data are in `tests/htk/`, whose README explains them.
 
@@ -20,17 +21,18 @@ fn python() {
     group("python", 22);
 }
 
-/// Runs of CNTK's native interface, with old-style sections too.
+/// Runs of CNTK's native interface, including legacy sections.
 #[test]
 fn native() {
     group("native", 4);
 }
 
-/// Paths of some cases are relative to the data, and the current directory belongs to the whole process.
+/// Paths of some cases are relative to the data, and the current directory belongs to the whole
+/// process.
 static DIRECTORY: Mutex<()> = Mutex::new(());
 
-/// Runs all cases of a file, and reports every one that differs. `deliberate` is the number of cases in which this library
-/// differs on purpose; each says why.
+/// Runs all cases of a file, and reports every difference. `deliberate` is the number of cases in
+/// which this library differs on purpose; each case states the reason.
 fn group(name: &str, deliberate: usize) {
     common::quiet();
     let _directory = DIRECTORY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +60,7 @@ fn group(name: &str, deliberate: usize) {
     assert_eq!(different, deliberate, "cases in which this library differs on purpose");
 }
 
-/// What this library is to deliver: what CNTK delivered, up to the step in which the library differs on purpose.
+/// Returns the expected results: CNTK's, up to the step in which the library differs on purpose.
 fn expected(case: &Value) -> Value {
     let mut case = case.clone();
     let differs = case["differs"].take();

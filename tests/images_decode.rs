@@ -1,8 +1,8 @@
-//! Decoding of images, compared with what CNTK 2.7 and libjpeg-turbo made of the same files.
+//! Image decoding, compared with the results of CNTK 2.7 and libjpeg-turbo for the same files.
 
 #![cfg(feature = "images")]
 #![allow(unsafe_code, reason = "an allocator that counts")]
-// What these helpers unwrap are files of the project.
+// These helpers only unwrap results about files of the project.
 #![allow(clippy::unwrap_used)]
 
 use cntk_reader_core::image::{Image, Pixels, Region};
@@ -13,36 +13,37 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-/// An allocator that counts the allocations of each thread, and the bytes that it has.
+/// An allocator that counts the allocations of each thread, and its allocated bytes.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static BYTES: Cell<isize> = const { Cell::new(0) };
-    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
+    static MAX_BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count(allocations: usize, bytes: isize) {
-    // A thread that ends may free memory after its counters are gone.
+    // A thread may free memory after its counters are destroyed.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + allocations));
     let _ = BYTES.try_with(|held| {
         held.set(held.get() + bytes);
-        let _ = MOST_BYTES.try_with(|most| most.set(most.get().max(held.get())));
+        let _ = MAX_BYTES.try_with(|most| most.set(most.get().max(held.get())));
     });
 }
 
-// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in cells without
-// destructors neither allocates nor unwinds.
+// SAFETY: `alloc` and `dealloc` forward their arguments unchanged to `System` and return its
+// result. Counting in cells without destructors neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size() as isize);
-        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
+        // SAFETY: the caller guarantees that the size of `layout` is not zero, as `System.alloc`
+        // requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         count(0, -(layout.size() as isize));
-        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
+        // SAFETY: `start` was returned by `System.alloc` with this layout, in `alloc` above.
         unsafe { System.dealloc(start, layout) };
     }
 }
@@ -62,7 +63,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images")
 }
 
-/// All files of a folder of `tests/images/files`, with their names, in order.
+/// Returns all files of a folder of `tests/images/files` with their names, in order.
 fn files(name: &str) -> Vec<(String, Vec<u8>)> {
     let folder = folder().join("files").join(name);
     let mut files: Vec<_> = std::fs::read_dir(&folder)
@@ -85,7 +86,7 @@ fn bytes(image: &Image) -> &[u8] {
     }
 }
 
-/// Decodes all of an image; the error's text otherwise.
+/// Decodes all of an image, or returns the error's text.
 fn decode(
     decoder: &mut Decoder,
     file: &[u8],
@@ -102,7 +103,7 @@ fn decode(
     Ok(header)
 }
 
-/// As the record has it: of the pixels as little-endian floats.
+/// Hashes the pixels as little-endian floats, like the record.
 fn sha256(pixels: &[u8]) -> String {
     let mut hash = Sha256::new();
     pixels.iter().for_each(|&pixel| hash.update(f32::from(pixel).to_le_bytes()));
@@ -110,7 +111,7 @@ fn sha256(pixels: &[u8]) -> String {
 }
 
 #[test]
-fn images_are_what_cntk_delivers() {
+fn images_match_cntk() {
     let record = std::fs::read_to_string(folder().join("expected.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let (mut decoder, mut image) = (Decoder::default(), Image::default());
@@ -140,8 +141,8 @@ fn images_are_what_cntk_delivers() {
     assert_eq!(checked, 76);
 }
 
-/// Files that CNTK 2.7 reads and this library refuses, or that are damaged so that CNTK 2.7 delivers what happens to be in
-/// memory.
+/// Files that CNTK 2.7 reads and this library refuses, or whose damage makes CNTK 2.7 deliver
+/// uninitialized memory.
 const REFUSED: [&str; 7] = [
     "formats/jpeg.tif",
     "formats/lab.tif",
@@ -152,13 +153,15 @@ const REFUSED: [&str; 7] = [
     "formats/trunc.ppm",
 ];
 
-/// WebP images with losses: what libwebp 1.6 makes of them, which is up to 1 beside what the old one of CNTK 2.7 does.
+/// Lossy WebP images: the results of libwebp 1.6, which differ by up to 1 from the old version in
+/// CNTK 2.7.
 const BESIDE: [(&str, &str); 2] =
     [("formats/lossy.webp", "3:11e2259b"), ("formats/alphalossy.webp", "4:4f592362")];
 
-/// `formats.txt` has, for each file of `files/formats`, channels and CRC-32 of what CNTK 2.7 delivers in color and in gray.
+/// For each file of `files/formats`, `formats.txt` has the channels and the CRC-32 of CNTK 2.7's
+/// result in color and in gray.
 #[test]
-fn other_formats_are_what_cntk_delivers() {
+fn other_formats_match_cntk() {
     let record = std::fs::read_to_string(folder().join("formats.txt")).unwrap();
     let (mut decoder, mut image) = (Decoder::default(), Image::default());
     let mut wrong = Vec::new();
@@ -181,7 +184,7 @@ fn other_formats_are_what_cntk_delivers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Damages a file as `images/record_jpeg.c` does.
+/// Damages a file in the same way as `images/record_jpeg.c`.
 fn damage(data: &mut Vec<u8>, mut state: u64) {
     let mut below = move |end: usize| {
         state ^= state << 13;
@@ -233,8 +236,8 @@ fn compare_with_libjpeg_turbo(record: &str) {
                     continue;
                 }
                 compared += 1;
-                // Of a progressive image that ends too early libjpeg estimates what is missing. That is not done here: what
-                // CNTK's version of libjpeg delivers then is another version's guess.
+                // libjpeg estimates the missing part of a truncated progressive image, differently
+                // from version to version. This library does not.
                 let is_guess = copy > 0 && name.contains("prog") && found != "-" && expected != "-";
                 guesses += usize::from(is_guess && found != expected);
                 if found != expected && !is_guess {
@@ -251,15 +254,15 @@ fn compare_with_libjpeg_turbo(record: &str) {
 }
 
 #[test]
-fn jpeg_images_and_damaged_copies_are_what_libjpeg_turbo_makes_of_them() {
+fn damaged_jpeg_images_match_libjpeg_turbo() {
     compare_with_libjpeg_turbo(&std::fs::read_to_string(folder().join("jpeg_record.txt")).unwrap());
 }
 
-/// With as many copies as one likes: `images/record_jpeg.c` says how to make the record, and
-/// `CNTK_READER_JPEG_RECORD` where it is.
+/// With any number of copies. `images/record_jpeg.c` explains how to make the record;
+/// `CNTK_READER_JPEG_RECORD` is its path.
 #[test]
 #[ignore = "needs a record made by tests/images/record_jpeg.c"]
-fn many_damaged_copies_are_what_libjpeg_turbo_makes_of_them() {
+fn many_damaged_jpeg_images_match_libjpeg_turbo() {
     let record = std::env::var("CNTK_READER_JPEG_RECORD").expect("CNTK_READER_JPEG_RECORD names the record");
     compare_with_libjpeg_turbo(&std::fs::read_to_string(record).unwrap());
 }
@@ -297,8 +300,8 @@ fn regions_are_parts_of_the_whole_image() {
     assert!(compared > 5000, "only {compared} regions were compared");
 }
 
-/// Recorded from CNTK 2.7 with libjpeg-turbo 2.1, with images as Base64: for each number of complete rows the fewest bytes of the
-/// file from which they come.
+/// Recorded from CNTK 2.7 with libjpeg-turbo 2.1, with images as Base64: for each number of
+/// complete rows, the fewest bytes of the file that yield them.
 const CUT: [(&str, &[(u32, usize)]); 7] = [
     ("s444.jpg", &[(8, 980), (16, 1321), (24, 1689), (32, 2049), (40, 2399), (48, 2764)]),
     ("s420.jpg", &[(14, 836), (30, 1060), (48, 1272)]),
@@ -310,7 +313,7 @@ const CUT: [(&str, &[(u32, usize)]); 7] = [
 ];
 
 #[test]
-fn the_last_complete_row_of_cut_images_in_memory_is_repeated() {
+fn truncated_images_in_memory_repeat_the_last_complete_row() {
     let options = DecodeOptions { orient: false, in_memory: true, ..COLOR };
     let (mut decoder, mut whole, mut image) = (Decoder::default(), Image::default(), Image::default());
     for (name, rows) in CUT {
@@ -323,7 +326,8 @@ fn the_last_complete_row_of_cut_images_in_memory_is_repeated() {
             for region in [Region::whole(width, height), part] {
                 let found = decoder.decode(&file[..length], &options, region, &mut image);
                 let Some(complete) = complete else {
-                    // The coded data of images with several scans, and those of arithmetic coding, must be whole.
+                    // The data of images with several scans, and of images with arithmetic coding,
+                    // must be complete.
                     let in_file = DecodeOptions { in_memory: false, ..options };
                     if found.is_ok() && rows.len() > 1 {
                         let delivered = bytes(&image).to_vec();
@@ -344,21 +348,21 @@ fn the_last_complete_row_of_cut_images_in_memory_is_repeated() {
     }
 }
 
-/// CNTK 2.7: in a file, what fills up the last row may be missing.
+/// CNTK 2.7: in a file, the padding of the last row may be missing.
 #[test]
 fn bmp_in_memory_must_be_whole() {
     let mut file = std::fs::read(folder().join("files/images/p13x9.bmp")).unwrap();
     let (mut decoder, mut image) = (Decoder::default(), Image::default());
     let memory = DecodeOptions { orient: false, in_memory: true, ..COLOR };
     decode(&mut decoder, &file, &memory, &mut image).expect("all of it");
-    // A row has 39 bytes, and one that fills it up.
+    // A row has 39 bytes and one byte of padding.
     file.pop();
     decode(&mut decoder, &file, &COLOR, &mut image).expect("all pixels");
     decode(&mut decoder, &file, &memory, &mut image).expect_err("too short");
 }
 
 #[test]
-fn what_is_outside_of_the_image_is_refused() {
+fn out_of_bounds_regions_are_refused() {
     let file = std::fs::read(folder().join("files/images/j420.jpg")).unwrap();
     let (mut decoder, mut image) = (Decoder::default(), Image::default());
     let Header { width, height, .. } = decoder.header(&file, &COLOR).unwrap();
@@ -372,16 +376,17 @@ fn what_is_outside_of_the_image_is_refused() {
     ] {
         decoder.decode(&file, &COLOR, region, &mut image).unwrap_err();
     }
-    // A limit of pixels holds before memory is taken.
+    // The limit of pixels applies before memory is allocated.
     let limited = DecodeOptions { max_pixels: u64::from(width * height) - 1, ..COLOR };
     let error = decoder.header(&file, &limited).unwrap_err();
     assert!(error.message.contains("pixels that may be decoded"), "{}", error.message);
     decoder.decode(&file, &limited, whole, &mut image).unwrap_err();
 }
 
-/// Damaged files of all formats give an error or pixels, and take no more memory than the limit of pixels allows.
+/// Damaged files of all formats yield an error or pixels, and take no more memory than the limit of
+/// pixels allows.
 #[test]
-fn damaged_files_are_errors_or_pixels_within_memory() {
+fn damaged_files_stay_within_memory_limits() {
     let all: Vec<_> = ["jpeg", "images", "formats"]
         .into_iter()
         .flat_map(files)
@@ -403,14 +408,15 @@ fn damaged_files_are_errors_or_pixels_within_memory() {
             decoder = Decoder::default();
         }
         let before = BYTES.get();
-        MOST_BYTES.set(before);
+        MAX_BYTES.set(before);
         let options = DecodeOptions { grayscale: copy % 2 == 0, in_memory: copy % 5 < 2, ..options };
         match decode(&mut decoder, &copied, &options, &mut image) {
             Ok(_) => decoded += 1,
             Err(_) => refused += 1,
         }
-        // Four components with two bytes for each coefficient, planes, the whole image, and what libraries need.
-        let taken = MOST_BYTES.get() - before;
+        // Four components with two bytes for each coefficient, planes, the whole image, and the
+        // libraries' own memory.
+        let taken = MAX_BYTES.get() - before;
         assert!(taken < 64 * (1 << 16), "{name}, copy {copy}: {taken} bytes");
     }
     assert!(decoded > 1000 && refused > 1000, "{decoded} decoded, {refused} refused");

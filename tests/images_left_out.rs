@@ -1,6 +1,6 @@
-//! Images that cannot be used, or that are damaged: they are left out, counted and reported, or named in an error.
+//! Unusable or damaged images are skipped, counted and reported, or named in an error.
 
-// What these helpers unwrap are files that they write themselves, or readers of them.
+// These helpers only unwrap results about files that they write themselves, and readers of them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files");
 
-/// The lines of the log, which is one for all tests of the process.
+/// The lines of the log, which all tests of the process share.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -43,13 +43,13 @@ fn open(kind: &str, file: &Path, keys: &str) -> cntk_reader::Result<Reader> {
     Reader::open(&language::from_text(&text(kind, file, keys))?)
 }
 
-/// Where CNTK's own reader would be.
+/// Opens a reader in CNTK's place.
 fn open_in_cntks_place(kind: &str, file: &Path, keys: &str) -> cntk_reader::Result<Reader> {
     let section = Section::parse("reader", &text(kind, file, keys))?;
     Reader::open(&language::from_reader_section(&section, ReaderType::Composite, false)?)
 }
 
-/// The keys of a minibatch, or the error's message.
+/// Returns the keys of a minibatch, or the error's message.
 fn keys(read: cntk_reader::Result<Minibatch>) -> Result<Vec<u64>, String> {
     read.map(|read| read.keys.clone()).map_err(|error| error.message().to_owned())
 }
@@ -71,7 +71,7 @@ fn map_of(folder: &Path, paths: &[&str]) -> std::path::PathBuf {
 }
 
 #[test]
-fn broken_images_of_a_map_are_left_out_counted_and_reported() {
+fn broken_images_of_a_map_are_skipped_counted_and_reported() {
     let _turn = logged();
     let folder = tempfile::tempdir().unwrap();
     let names =
@@ -97,7 +97,7 @@ fn broken_images_of_a_map_are_left_out_counted_and_reported() {
 }
 
 #[test]
-fn in_cntks_place_every_broken_image_is_an_error() {
+fn broken_images_are_errors_in_the_place_of_cntk() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["missing.png", "notimage.jpg", "trunc.png"] {
         let map = map_of(folder.path(), &["p8x8.png", name, "p9x13.png"]);
@@ -110,7 +110,7 @@ fn in_cntks_place_every_broken_image_is_an_error() {
     }
 }
 
-/// A zip file with a member of a name, stored by a method, with flags.
+/// Returns a zip file with one stored member of this name, method and flags.
 fn zip_of(name: &str, method: u16, flags: u16, data: &[u8]) -> Vec<u8> {
     let crc = crc32fast::hash(data);
     let mut facts = [20u16, flags, method, 0, 0].map(u16::to_le_bytes).concat();
@@ -127,7 +127,7 @@ fn zip_of(name: &str, method: u16, flags: u16, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn members_with_backslashes_are_found_by_either_spelling() {
+fn zip_members_with_backslashes_are_found_by_either_spelling() {
     let folder = tempfile::tempdir().unwrap();
     let image = std::fs::read(format!("{FILES}/images/p8x8.png")).unwrap();
     let zip = folder.path().join("windows.zip");
@@ -136,13 +136,13 @@ fn members_with_backslashes_are_found_by_either_spelling() {
     let map = map_of(folder.path(), &paths.each_ref().map(String::as_str));
     let mut reader = started(open("ImageDeserializer", &map, "").unwrap(), 2);
     assert_eq!(keys(reader.read()), Ok(vec![0, 1]));
-    // libzip compares names as they are, after CNTK has made slashes of the backslashes of the map.
+    // libzip compares names exactly, after CNTK has replaced the backslashes of the map by slashes.
     let error = open_in_cntks_place("ImageDeserializer", &map, "").map(drop).unwrap_err();
     assert!(error.message().starts_with("Cannot retrieve image data for some sequences."), "{error}");
 }
 
 #[test]
-fn members_that_cannot_be_read_are_named_and_may_be_left_out() {
+fn unreadable_zip_members_are_named_and_can_be_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let image = std::fs::read(format!("{FILES}/images/p8x8.png")).unwrap();
     let zip = folder.path().join("a.zip");
@@ -166,7 +166,7 @@ fn members_that_cannot_be_read_are_named_and_may_be_left_out() {
         let mut reader = started(open("ImageDeserializer", &map, "maxErrors=1").unwrap(), 2);
         assert_eq!(keys(reader.read()), Ok(vec![0]), "{name}");
     }
-    // A member with a wrong checksum, and one that the directory does not have.
+    // A member with a wrong checksum, and one that is missing in the directory.
     let mut wrong = zip_of("i.png", 0, 0, &image);
     wrong[100] ^= 1;
     for zipped in [wrong, zip_of("j.png", 0, 0, &image)] {
@@ -177,7 +177,7 @@ fn members_that_cannot_be_read_are_named_and_may_be_left_out() {
 }
 
 #[test]
-fn a_path_with_an_at_sign_is_explained() {
+fn zip_syntax_of_paths_with_an_at_sign_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let named = folder.path().join("user@host");
     std::fs::create_dir(&named).unwrap();
@@ -189,7 +189,7 @@ fn a_path_with_an_at_sign_is_explained() {
 }
 
 #[test]
-fn other_files_in_the_place_of_images_are_named() {
+fn non_image_files_are_recognized() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("i.jpg");
     let map = map_of(folder.path(), &[&file.display().to_string()]);
@@ -200,7 +200,7 @@ fn other_files_in_the_place_of_images_are_named() {
         (b"\0\0\0\x18ftypavif\0\0\0\0", "is an AVIF image"),
         (b"GIF89a..", "is a GIF image"),
         (b"<!DOCTYPE html><html>", "is an HTML page"),
-        (&[0; 4096], "has nothing but zeros"),
+        (&[0; 4096], "contains only zeros"),
     ] {
         std::fs::write(&file, bytes).unwrap();
         let error = started(open("ImageDeserializer", &map, "").unwrap(), 1).read().unwrap_err();
@@ -209,7 +209,7 @@ fn other_files_in_the_place_of_images_are_named() {
 }
 
 #[test]
-fn a_fourth_column_is_remarked() {
+fn fourth_column_of_a_map_is_reported() {
     let _turn = logged();
     let folder = tempfile::tempdir().unwrap();
     let map = folder.path().join("map.txt");
@@ -222,7 +222,7 @@ fn a_fourth_column_is_remarked() {
     assert!(matches!(remarks[..], [line] if line.contains("line 2") && line.contains("0.5 0.5")), "{log:?}");
 }
 
-/// A JPEG whose coded data have a hundred zeroed bytes in their middle.
+/// Returns a JPEG with a hundred zeroed bytes in the middle of its coded data.
 fn damaged_jpeg() -> Vec<u8> {
     let mut file = std::fs::read(format!("{FILES}/images/s444.jpg")).unwrap();
     let data = file.windows(2).rposition(|marker| marker == [0xFF, 0xDA]).unwrap();
@@ -232,7 +232,7 @@ fn damaged_jpeg() -> Vec<u8> {
 }
 
 #[test]
-fn damaged_jpeg_data_are_warned_of_once_an_image() {
+fn damaged_jpeg_data_warn_once_per_image() {
     let _turn = logged();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("damaged.jpg");
@@ -249,11 +249,11 @@ fn damaged_jpeg_data_are_warned_of_once_an_image() {
         matches!(warnings[..], [line] if line.contains("damaged.jpg") && line.contains("line 2")),
         "{log:?}"
     );
-    assert_eq!(log.iter().filter(|line| line.contains("had 1 images whose data are damaged")).count(), 1);
+    assert_eq!(log.iter().filter(|line| line.contains("had 1 images with damaged data")).count(), 1);
 }
 
 #[test]
-fn undamaged_jpegs_are_not_warned_of() {
+fn undamaged_jpegs_do_not_warn() {
     let _turn = logged();
     let folder = tempfile::tempdir().unwrap();
     let mut all = Vec::new();
@@ -274,7 +274,7 @@ fn undamaged_jpegs_are_not_warned_of() {
     }
 }
 
-/// A line of Base64 for each text that is made of the image's.
+/// Writes lines of Base64 whose text is derived from an image's by `change`.
 fn base64_of(folder: &Path, key: &str, change: impl Fn(&str) -> String) -> std::path::PathBuf {
     let text = std::fs::read_to_string(format!("{FILES}/b64.txt")).unwrap();
     let data = text.lines().next().unwrap().split('\t').nth(1).unwrap();
@@ -286,7 +286,7 @@ fn base64_of(folder: &Path, key: &str, change: impl Fn(&str) -> String) -> std::
 type Change = fn(&str) -> String;
 
 const SPELLINGS: [(&str, Change); 7] = [
-    ("a blank", |data| format!(" {data}")),
+    ("a space", |data| format!(" {data}")),
     ("b'", |data| format!("b'{data}'")),
     ("a quote", |data| format!("\"{data}\"")),
     ("a quote", |data| format!("'{data}'")),
@@ -296,7 +296,7 @@ const SPELLINGS: [(&str, Change); 7] = [
 ];
 
 #[test]
-fn base64_is_read_as_programs_write_it() {
+fn all_common_variants_of_base64_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let values = |change: &dyn Fn(&str) -> String| {
         let file = base64_of(folder.path(), "", change);
@@ -312,7 +312,7 @@ fn base64_is_read_as_programs_write_it() {
 }
 
 #[test]
-fn in_cntks_place_the_spelling_of_base64_is_named() {
+fn unusual_base64_is_explained_in_the_place_of_cntk() {
     let _turn = logged();
     let folder = tempfile::tempdir().unwrap();
     for (name, change) in SPELLINGS {
@@ -335,7 +335,8 @@ fn text_keys_of_base64_are_read_or_explained() {
     assert!(error.to_string().contains("useNumericSequenceKeys"), "{error}");
 }
 
-/// Like CNTK's, minibatches that are truncated take the keys of the stream of labels, whose sequences have none.
+/// As in CNTK, truncated minibatches take the keys of the stream of labels, whose sequences have
+/// none.
 #[test]
 fn truncated_minibatches_of_images_report_the_key_0() {
     let folder = tempfile::tempdir().unwrap();
@@ -355,7 +356,7 @@ fn truncated_minibatches_of_images_report_the_key_0() {
 }
 
 #[test]
-fn images_alone_start_with_a_truncation_length_where_they_are_truncated() {
+fn truncated_image_readers_need_a_truncation_length() {
     let folder = tempfile::tempdir().unwrap();
     let map = map_of(folder.path(), &["p8x8.png", "p9x13.png"]);
     let options = "truncated=true\ntruncationLength=1";

@@ -1,7 +1,8 @@
-//! Memory is bounded by the randomization window, however large the data are, and an index is small.
+//! Memory is bounded by the randomization window, whatever the size of the data, and an index is
+//! small.
 //!
-//! The windowed data, text and speech, are 100 MB each, 200 MB in the long form, unless the
-//! environment variable `CNTK_READER_BIG_MB` says otherwise.
+//! The windowed data, text and speech, are 100 MB each, 200 MB in the long form; the environment
+//! variable `CNTK_READER_BIG_MB` overrides the size.
 
 mod common;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// Values of a line.
+/// Values per line.
 const DIM: u64 = 64;
 
 /// Size of the data in bytes.
@@ -27,14 +28,15 @@ fn size() -> u64 {
     megabytes * MEGABYTE
 }
 
-/// Chunks small enough that a few of them are a small part of the data, and never above CNTK's default of 32 MB.
+/// Chunks so small that a few of them are a small part of the data, and never above CNTK's default
+/// of 32 MB.
 fn chunk_size() -> u64 {
     (size() / 50).clamp(MEGABYTE, 32 * MEGABYTE)
 }
 
-/// What a window of two chunks may take at most. Besides those two, one chunk is on its way out, two are loaded ahead and
-/// their text is in memory with them; a value takes as many bytes in memory as in the text. To that come the
-/// index (4 bytes for a line of 262) and 40 MB for the program itself and its minibatches.
+/// Memory limit for a window of two chunks. Besides those two, one chunk is being released, and two
+/// are loaded ahead together with their text; a value takes as many bytes in memory as in the text.
+/// Add the index (4 bytes for a line of 262) and 40 MB for the program itself and its minibatches.
 fn limit() -> u64 {
     40 * MEGABYTE + 9 * chunk_size() + size() / 50
 }
@@ -58,7 +60,7 @@ fn write_data(file: &Path) -> u64 {
 }
 
 #[test]
-fn a_window_bounds_the_memory() {
+fn window_bounds_the_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let lines = write_data(&folder.path().join("data.ctf"));
     let said = common::child::run("child_reads", folder.path());
@@ -70,7 +72,8 @@ fn a_window_bounds_the_memory() {
     assert!(peak <= limit, "peak resident memory is {peak} MB, more than {limit} MB");
 }
 
-/// Reads one sweep and prints its samples and its peak memory; does nothing unless the test above started it.
+/// Reads one sweep and prints its samples and its peak memory. Does nothing unless the test above
+/// started it.
 #[test]
 fn child_reads() {
     let Some(folder) = common::child::directory() else { return };
@@ -97,7 +100,7 @@ fn read_a_sweep(config: &str) {
             break;
         }
         if !waited {
-            // Gives loading ahead the time to load more than it should.
+            // Gives prefetching time to load more than it should.
             std::thread::sleep(Duration::from_secs(2));
             waited = true;
         }
@@ -106,15 +109,15 @@ fn read_a_sweep(config: &str) {
     common::child::say(&peak_resident().to_string());
 }
 
-/// Values of a frame of speech, frames of an utterance, and frames of a chunk, which is complete with the utterance that
-/// brings it to more than 90 000.
+/// Values of a frame of speech, frames of an utterance, and frames of a chunk. A chunk is complete
+/// with the utterance that takes it above 90,000 frames.
 const VALUES: u64 = 16;
 const FRAMES: u64 = 500;
 const CHUNK_FRAMES: u64 = 90_500;
 
-/// What a window of two chunks of speech may take at most: those two, one on its way out, two that are loaded ahead, each with
-/// its frames as they are in the file and some 24 bytes of description for each; 20 bytes for each utterance of 32 000; and
-/// 40 MB for the program itself and its minibatches.
+/// Memory limit for a window of two chunks of speech: those two, one being released, and two loaded
+/// ahead, each with its frames as they are in the file and about 24 bytes of description per frame;
+/// 20 bytes for each utterance of 32,000; and 40 MB for the program itself and its minibatches.
 fn speech_limit() -> u64 {
     40 * MEGABYTE + 5 * CHUNK_FRAMES * (4 * VALUES + 24) + size() / 500
 }
@@ -140,7 +143,7 @@ fn write_speech(folder: &Path) -> u64 {
 }
 
 #[test]
-fn a_window_bounds_the_memory_of_frames_with_context() {
+fn window_bounds_the_memory_of_frames_with_context() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let frames = write_speech(folder.path());
     let said = common::child::run("child_reads_speech", folder.path());
@@ -152,7 +155,8 @@ fn a_window_bounds_the_memory_of_frames_with_context() {
     assert!(peak <= limit, "peak resident memory is {peak} MB, more than {limit} MB");
 }
 
-/// Reads one sweep of frames and prints its samples and its peak memory; does nothing unless the test above started it.
+/// Reads one sweep of frames and prints its samples and its peak memory. Does nothing unless the
+/// test above started it.
 #[test]
 fn child_reads_speech() {
     let Some(folder) = common::child::directory() else { return };
@@ -169,14 +173,14 @@ fn sequences() -> u64 {
     if testing::is_long() { 10_000_000 } else { 2_000_000 }
 }
 
-/// Bytes that may be in memory once the index is complete: 16 for each sequence, and 40 MB for the
-/// program itself.
+/// Memory limit once the index is complete: 16 bytes for each sequence, and 40 MB for the program
+/// itself.
 fn index_limit() -> u64 {
     40 * MEGABYTE + 16 * sequences()
 }
 
 #[test]
-fn an_index_is_small() {
+fn index_is_small() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let mut out = BufWriter::new(File::create(folder.path().join("data.ctf")).expect("creating the data"));
     for sequence in 0..sequences() {
@@ -191,7 +195,7 @@ fn an_index_is_small() {
     assert!(peak <= index_limit(), "peak resident memory is {} MB", peak / MEGABYTE);
 }
 
-/// Opens the data and prints its peak memory; does nothing unless the test above started it.
+/// Opens the data and prints its peak memory. Does nothing unless the test above started it.
 #[test]
 fn child_indexes() {
     let Some(folder) = common::child::directory() else { return };
@@ -205,12 +209,12 @@ fn child_indexes() {
     drop(reader);
 }
 
-/// The most memory that this process ever had resident, in bytes.
+/// Returns the peak resident memory of this process, in bytes.
 fn peak_resident() -> u64 {
     status("VmHWM:")
 }
 
-/// A number of the status of this process, in bytes.
+/// Returns a number from the status of this process, in bytes.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the number");
@@ -218,24 +222,25 @@ fn status(name: &str) -> u64 {
     kilobytes * 1024
 }
 
-/// Readers that one process opens and destroys, one after the other.
+/// Number of readers that one process opens and destroys, one after the other.
 fn readers() -> usize {
     if testing::is_long() { 40 } else { 8 }
 }
 
-/// The threads that serve them.
+/// Threads that serve the readers.
 const THREADS: usize = 16;
 
 /// Bytes of the data, in lines of a few streams.
 const SMALL: usize = 20 << 20;
 
-/// What may stay resident after them: 10 MB for the program; for each thread 2 MB for the text that it parses and for what it
-/// has parsed, and 4 MB that the allocator keeps for it: 3 are usual, and more are there when a busy machine has all threads parse at
-/// the same time. Without the care that is taken of the memory of chunks it is 115 MB.
+/// Memory, in MB, that may stay resident afterwards: 10 MB for the program; for each thread 2 MB
+/// for the text and the results of parsing, and 4 MB that the allocator keeps for it. On a busy
+/// machine all threads may parse at the same time and use all of it. Without releasing the memory
+/// of chunks, 115 MB stay resident.
 const LEFT: u64 = 10 + 6 * THREADS as u64;
 
 #[test]
-fn readers_that_are_destroyed_leave_no_memory() {
+fn destroyed_readers_release_their_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let line = |number: usize| {
         format!(
@@ -259,8 +264,8 @@ fn readers_that_are_destroyed_leave_no_memory() {
     assert!(left <= LEFT || common::child::is_emulated(), "{left} MB stay resident, more than {LEFT} MB");
 }
 
-/// Opens readers one after the other, reads a sweep with each, and prints the memory of the process after each; does nothing
-/// unless the test above started it.
+/// Opens readers one after the other, reads a sweep with each, and prints the memory of the process
+/// after each. Does nothing unless the test above started it.
 #[test]
 fn child_opens_readers() {
     let Some(folder) = common::child::directory() else { return };
@@ -282,7 +287,7 @@ fn child_opens_readers() {
     }
 }
 
-/// The memory of this process that is resident, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     status("VmRSS:")
 }

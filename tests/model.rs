@@ -1,4 +1,5 @@
-//! The engine against a naive reader: random data, orders, workers and uses, minibatch by minibatch.
+//! Compares the engine with a naive reader: random data, orders, workers and operations, minibatch
+//! by minibatch.
 
 #![cfg(feature = "compression")]
 
@@ -10,9 +11,9 @@ use naive::case::{Scale, cases, check};
 use naive::timeline::{NO_LIMIT, Order, Share, Span, Timeline, Twister, Window};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// What the model itself is held to: orders that CNTK 2.7 has delivered.
+/// Checks the model itself against orders recorded from CNTK 2.7.
 #[test]
-fn the_model_has_the_orders_of_cntk() {
+fn model_matches_orders_of_cntk() {
     let mut twister = Twister::new(5489);
     assert_eq!((0..10_000).map(|_| twister.draw()).last(), Some(9_981_545_732_273_789_042));
 
@@ -100,9 +101,9 @@ fn the_model_has_the_orders_of_cntk() {
     }
 }
 
-/// 200 cases, the same ones each time; 10,000 fresh ones in the long form.
+/// 200 fixed cases; 10,000 random ones in the long form.
 #[test]
-fn the_engine_does_what_the_model_does() {
+fn engine_matches_the_model() {
     common::quiet();
     let is_long = testing::is_long();
     let number = if is_long { 10_000 } else { 200 };

@@ -1,5 +1,6 @@
-//! Users' code that reads with other readers of this library, or waits for some, with one and two loading threads. Each case
-//! runs under a watchdog: a reader that makes no progress fails its test instead of hanging it.
+//! User code that reads with other readers of this library, or waits for them, with one and two
+//! loading threads. Each case runs under a watchdog: a reader that makes no progress fails its test
+//! instead of hanging it.
 
 use cntk_reader::user::{FetchedChunk, Sequences, StreamData, UserChunk, UserDeserializer, UserSequence};
 use cntk_reader::{Builder, CtfDeserializer, Epoch, Reader, Result, StreamInfo};
@@ -11,17 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longer than any case takes, on a machine that is busy.
+/// Longer than any case takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CHUNKS: u32 = 6;
 const IN_CHUNK: u32 = 20;
 const ALL: u32 = CHUNKS * IN_CHUNK;
 
-/// The number of loading threads is the process's, so cases run one after the other.
+/// The number of loading threads is global, so cases run one after the other.
 static ONE_CASE: Mutex<()> = Mutex::new(());
 
-/// Runs a case with one loading thread, and with two.
+/// Runs a case with one loading thread and with two.
 fn with_few_threads(case: impl Fn() + Send + Clone + 'static) {
     let _one = ONE_CASE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for threads in [1, 2] {
@@ -40,7 +41,7 @@ fn with_few_threads(case: impl Fn() + Send + Clone + 'static) {
     }
 }
 
-/// Lines `0 |name 0`, `1 |name 1` and so on, in chunks that are smaller than the file.
+/// Writes lines `0 |name 0`, `1 |name 1` and so on, with chunks smaller than the file.
 fn text(folder: &Path, name: &str) -> CtfDeserializer {
     let path: PathBuf = folder.join(format!("{name}.ctf"));
     let lines: String = (0..ALL).map(|key| format!("{key} |{name} {key}\n")).collect();
@@ -48,7 +49,7 @@ fn text(folder: &Path, name: &str) -> CtfDeserializer {
     CtfDeserializer::new(path).dense(name, 1).chunk_size(300)
 }
 
-/// The values of streams of one sample each, sequence by sequence.
+/// Reads the values of streams of one sample each, sequence by sequence.
 fn read_all(builder: Builder, streams: &[&str], minibatch: u64) -> Vec<Vec<f32>> {
     let mut reader = builder.open().expect("a reader");
     let mut rows = Vec::new();
@@ -63,7 +64,7 @@ fn read_all(builder: Builder, streams: &[&str], minibatch: u64) -> Vec<Vec<f32>>
     rows
 }
 
-/// Reads all of a text file, with a reader of its own.
+/// Reads all of a text file with another reader.
 fn read_nested(folder: &Path) -> Result<Vec<f32>> {
     let mut reader =
         Reader::builder().ctf(CtfDeserializer::new(folder.join("inner.ctf")).dense("inner", 1)).open()?;
@@ -74,7 +75,7 @@ fn read_nested(folder: &Path) -> Result<Vec<f32>> {
     Ok(values)
 }
 
-/// Where users' code waits for other readers.
+/// Where user code waits for other readers.
 #[derive(Clone, Copy, PartialEq)]
 enum Waits {
     Loading,
@@ -82,7 +83,7 @@ enum Waits {
     Preparing,
 }
 
-/// Gives the sequences 0, 1 and so on, and does something before it gives some of them.
+/// Yields the sequences 0, 1 and so on, and runs an action before some of them.
 #[derive(Clone)]
 struct User {
     streams: Vec<StreamInfo>,
@@ -97,7 +98,7 @@ impl User {
         User { streams, waits, action: Arc::new(action), threads: Arc::default() }
     }
 
-    /// One whose code reads all of another reader.
+    /// Returns a deserializer whose code reads all of another reader.
     fn reads(folder: &Path, name: &str, waits: Waits) -> User {
         let folder = folder.to_owned();
         User::new(name, waits, move || {
@@ -116,7 +117,7 @@ impl User {
         self.waits != Waits::Loading
     }
 
-    /// No code of the user has run on a thread of the pool, which are named by number.
+    /// Checks that no user code ran on a pool thread; those are named by number.
     fn check_threads(&self) {
         let threads = self.threads.lock().expect("a lock");
         let of_pool =
@@ -182,14 +183,14 @@ fn configured(text: &str) -> Builder {
     Reader::builder().config_text(text).expect("a configuration")
 }
 
-/// Each sequence has its number in both streams.
+/// Checks that each sequence has its number in both streams.
 fn check_pairs(rows: &[Vec<f32>]) {
     let expected: Vec<Vec<f32>> = (0..ALL).map(|key| vec![key as f32; 2]).collect();
     assert_eq!(rows, expected);
 }
 
 #[test]
-fn a_bundle_of_text_and_users_code_that_reads_makes_progress() {
+fn bundle_of_text_and_reading_user_code_makes_progress() {
     for mode in ["", "frameMode = true\n"] {
         with_few_threads(move || {
             let folder = folder();
@@ -212,7 +213,7 @@ fn a_bundle_of_text_and_users_code_that_reads_makes_progress() {
 }
 
 #[test]
-fn a_bundle_of_two_users_that_read_makes_progress() {
+fn bundle_of_two_reading_user_deserializers_makes_progress() {
     with_few_threads(|| {
         let folder = folder();
         let first = User::reads(folder.path(), "x", Waits::Loading);
@@ -226,7 +227,7 @@ fn a_bundle_of_two_users_that_read_makes_progress() {
 }
 
 #[test]
-fn a_randomized_bundle_has_the_order_of_the_text_alone() {
+fn randomized_bundle_keeps_the_order_of_its_text() {
     with_few_threads(|| {
         let folder = folder();
         let a = text(folder.path(), "a");
@@ -238,9 +239,9 @@ fn a_randomized_bundle_has_the_order_of_the_text_alone() {
     });
 }
 
-/// Users' code waits for a reader of the same process that another thread uses.
+/// User code waits for a reader of the same process that another thread uses.
 #[test]
-fn users_code_may_wait_until_another_reader_has_read() {
+fn user_code_can_wait_for_another_reader() {
     with_few_threads(|| {
         let folder = folder();
         let (wanted, wants) = mpsc::channel::<mpsc::Sender<usize>>();
@@ -265,7 +266,7 @@ fn users_code_may_wait_until_another_reader_has_read() {
 }
 
 #[test]
-fn users_code_that_reads_while_it_fetches_makes_progress() {
+fn user_code_that_reads_while_fetching_makes_progress() {
     for waits in [Waits::Fetching, Waits::Preparing] {
         with_few_threads(move || {
             let folder = folder();
@@ -280,7 +281,7 @@ fn users_code_that_reads_while_it_fetches_makes_progress() {
 }
 
 #[test]
-fn a_check_of_users_data_does_not_run_them_on_the_pool() {
+fn check_of_user_data_does_not_use_the_pool() {
     for waits in [Waits::Loading, Waits::Fetching] {
         with_few_threads(move || {
             let folder = folder();

@@ -1,5 +1,5 @@
-//! Nothing endless, nothing silent, in what the engine decides: sweeps that deliver nothing, sizes that no memory holds, checkpoints of
-//! other workers or of other data, and errors that are counted twice.
+//! Nothing is endless or silent in the engine's decisions: sweeps that deliver nothing, sizes that
+//! exceed memory, checkpoints of other workers or other data, and errors that are counted twice.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn open(text: &str) -> Reader {
     Reader::open(&language::from_text(text).expect("a configuration")).expect("a reader")
 }
 
-/// A configuration for a text file of a stream `x` with these values of a sample.
+/// Returns a configuration for a text file with a stream `x` of this dimension.
 fn ctf(file: &Path, dim: usize, reader: &str, deserializer: &str) -> String {
     format!(
         "{reader}\ndeserializers=([type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=\"{}\";{deserializer}\n\
@@ -35,7 +35,7 @@ fn write(folder: &Path, name: &str, lines: impl IntoIterator<Item = String>) -> 
     path
 }
 
-/// The outcomes of reads: samples, or the error. Ends with the epoch.
+/// Returns the outcomes of reads, samples or errors, up to the end of the epoch.
 fn reads(reader: &mut Reader, most: usize) -> Vec<Result<u32>> {
     let mut outcomes = Vec::new();
     for _ in 0..most {
@@ -57,7 +57,7 @@ fn errors(outcomes: &[Result<u32>]) -> Vec<String> {
 }
 
 #[test]
-fn a_sweep_without_data_is_an_error_that_says_why() {
+fn sweep_without_data_is_an_explained_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write(folder.path(), "bad.ctf", (0..6).map(|i| format!("{i} |x 1 2 a\n")));
     for order in ["randomize=false", "randomize=true"] {
@@ -73,7 +73,7 @@ fn a_sweep_without_data_is_an_error_that_says_why() {
                     found[0].starts_with("A whole sweep has delivered nothing"),
                     "{order}, {workers}: {found:?}"
                 );
-                // It comes once for each sweep.
+                // It occurs once for each sweep.
                 assert_eq!(found.len() == 1, sweeps.is_some(), "{order}, {workers}: {found:?}");
             }
         }
@@ -81,7 +81,7 @@ fn a_sweep_without_data_is_an_error_that_says_why() {
 }
 
 #[test]
-fn a_sweep_without_images_is_an_error_that_says_why() {
+fn sweep_without_images_is_an_explained_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write(folder.path(), "images.txt", (0..6).map(|i| format!("{i}\t0\tb'abcde'\n")));
     let text = |reader: &str| {
@@ -96,7 +96,7 @@ fn a_sweep_without_images_is_an_error_that_says_why() {
         reader.start_epoch(&epoch(None, ReadConfig::new(3))).expect("an epoch");
         let found = errors(&reads(&mut reader, 3));
         assert!(found[0].contains("all 6 sequences that were read were left out"), "{found:?}");
-        // The limit is compared although nothing is left to deliver.
+        // The limit is checked although nothing is left to deliver.
         let mut reader = open(&text(order));
         reader.start_epoch(&epoch(Some(1), ReadConfig::new(4))).expect("an epoch");
         let found = errors(&reads(&mut reader, 100));
@@ -106,7 +106,7 @@ fn a_sweep_without_images_is_an_error_that_says_why() {
 }
 
 #[test]
-fn workers_without_sequences_and_parts_of_sweeps_are_no_errors() {
+fn idle_workers_and_empty_parts_of_sweeps_are_not_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     // Of four sequences the last two have no sample.
     let line = |i: usize| if i < 2 { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
@@ -130,7 +130,7 @@ fn workers_without_sequences_and_parts_of_sweeps_are_no_errors() {
 }
 
 #[test]
-fn log_lines_of_sweeps_become_rarer() {
+fn log_lines_of_sweeps_are_rate_limited() {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |i: usize| if i.is_multiple_of(2) { format!("{i} |x {i}\n") } else { format!("{i} |x a\n") };
     let file = write(folder.path(), "half.ctf", (0..8).map(line));
@@ -152,11 +152,11 @@ fn log_lines_of_sweeps_become_rarer() {
 }
 
 #[test]
-fn impossible_sizes_are_refused_before_memory_grows() {
+fn impossible_sizes_are_refused_before_allocating() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write(folder.path(), "data.ctf", (0..6).map(|i| format!("{i} |x {i}\n")));
     let truncated = |length: &str| ctf(&file, 1, &format!("truncated=true;truncationLength={length}"), "");
-    // (A negative length is refused with the configuration.)
+    // A negative length is already refused with the configuration.
     let long = truncated("2147483647").replace("dim=1;", "dim=1000000;");
     for sweeps in [Some(1), None] {
         let mut reader = open(&long);
@@ -169,10 +169,11 @@ fn impossible_sizes_are_refused_before_memory_grows() {
     let long = ReadConfig::new(u64::MAX).truncation_length(1 << 63);
     assert_eq!(reader.configure(&long).expect_err("2^63 steps").kind(), ErrorKind::Memory);
     reader.read().expect("as before");
-    // As many parallel sequences.
+    // Equally many parallel sequences.
     let error = open(&truncated("2")).start_epoch(&epoch(None, ReadConfig::new(u64::MAX / 2)));
     assert_eq!(error.expect_err("lanes").kind(), ErrorKind::Memory);
-    // Data that end make a huge size possible; data that are repeated for ever do not. (A machine with enough memory is left alone.)
+    // Finite data make a huge size possible; endlessly repeated data do not. A machine with enough
+    // memory accepts it.
     let wide = ctf(&file, 1, "", "").replace("dim=1;", "dim=100000;");
     let mut reader = open(&wide);
     reader.start_epoch(&epoch(Some(1), ReadConfig::new(u64::MAX))).expect("all that there is");
@@ -183,7 +184,7 @@ fn impossible_sizes_are_refused_before_memory_grows() {
     assert!(error.is_ok_and(|progress| progress.is_ok_and(|progress| progress.delivered == 0)), "as it was");
 }
 
-/// Twelve sequences of one to three samples, in chunks of their own.
+/// Twelve sequences of one to three samples, each in its own chunk.
 fn uneven(folder: &Path) -> std::path::PathBuf {
     write(
         folder,
@@ -193,7 +194,7 @@ fn uneven(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn other_workers_go_on_only_where_that_is_exact() {
+fn other_workers_continue_only_if_exact() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = uneven(folder.path());
     let text = |settings: &str| ctf(&file, 1, settings, "chunkSizeInBytes=8");
@@ -208,14 +209,15 @@ fn other_workers_go_on_only_where_that_is_exact() {
         reader.restore(&checkpoint(settings, workers, reads)).expect("it fits");
         reader.configure(&ReadConfig::new(4).worker(1, 3))
     };
-    // What looks like another setting is a comment.
+    // The setting in the last case is in a comment.
     for settings in
         ["localTimeline=false", "randomize=false;localTimeline=false", "", "# lockstep = true\nx = 1"]
     {
         let error = go_on(settings, 2, 1).expect_err(settings);
         assert_eq!(error.kind(), ErrorKind::Checkpoint);
         assert!(error.message().contains("worker 0 of 2 in the middle of an epoch"), "{error}");
-        // Before the first minibatch, at the end of the epoch, and from a single worker, each sequence is read once.
+        // Before the first minibatch, at the end of the epoch, and from a single worker, each
+        // sequence is read once.
         go_on(settings, 2, 0).expect("nothing was read");
         go_on(settings, 1, 1).expect("one worker has read all before");
         let mut reader = open(&text(settings));
@@ -227,7 +229,7 @@ fn other_workers_go_on_only_where_that_is_exact() {
 
 /// A program of four workers starts its epoch, and then finds a checkpoint of two.
 #[test]
-fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
+fn started_epoch_keeps_its_workers_on_restore() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = uneven(folder.path());
     let started = |settings: &str, worker: (u64, u64)| {
@@ -236,7 +238,7 @@ fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
         reader.start_epoch(&epoch(Some(1), read)).expect("an epoch");
         reader
     };
-    // The sequences, by their numbers, that are left of the epoch.
+    // The numbers of the sequences that are left in the epoch.
     let left = |reader: &mut Reader| {
         let mut keys = Vec::new();
         while let Ok(minibatch) = reader.read() {
@@ -252,7 +254,7 @@ fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
         reader.read().expect("a minibatch");
         reader.checkpoint().expect("a checkpoint")
     };
-    // In lockstep the four go on together, and each sequence is read once.
+    // In lockstep the four continue together, and each sequence is read once.
     let checkpoint_of_two = checkpoint("lockstep=true");
     let mut before: Vec<String> = (0..2)
         .flat_map(|rank| {
@@ -271,7 +273,7 @@ fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
     let mut numbers: Vec<u32> = before.iter().map(|key| key.parse().expect("a number")).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..12).collect::<Vec<_>>());
-    // Elsewhere that is refused, and the reader stays where it was.
+    // Otherwise that is refused, and the reader keeps its position.
     let mut reader = started("", (1, 4));
     let expected = left(&mut started("", (1, 4)));
     let error = reader.restore(&checkpoint("")).expect_err("other workers");
@@ -280,7 +282,8 @@ fn a_started_epoch_keeps_its_workers_when_a_checkpoint_is_restored() {
     assert_eq!(left(&mut reader), expected);
 }
 
-/// A file of each format whose values can be changed without changing its shape: the configuration, and its files.
+/// Returns a file of each format whose values can be changed without changing its shape: the
+/// configuration, and its files.
 fn formats(folder: &Path) -> Vec<(&'static str, String, Vec<std::path::PathBuf>)> {
     let numbers = |name: &str, from: usize| {
         write(folder, name, (0..40).map(|i| format!("{i} |x {}\n", 10 + (from + i) % 80)))
@@ -332,7 +335,7 @@ fn formats(folder: &Path) -> Vec<(&'static str, String, Vec<std::path::PathBuf>)
 }
 
 #[test]
-fn other_values_of_the_same_shape_are_refused() {
+fn changed_values_of_the_same_shape_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (format, text, files) in formats(folder.path()) {
         let mut reader = open(&text);
@@ -342,7 +345,7 @@ fn other_values_of_the_same_shape_are_refused() {
         open(&text).restore(&checkpoint).expect("the same data");
         for file in files {
             let good = std::fs::read(&file).expect("the file");
-            // A copy under the same path, with another time: the same data.
+            // A copy at the same path, with another timestamp: the same data.
             std::fs::remove_file(&file).expect("removing");
             std::fs::write(&file, &good).expect("writing");
             open(&text).restore(&checkpoint).expect("a copy");
@@ -353,8 +356,11 @@ fn other_values_of_the_same_shape_are_refused() {
             let mut other = open(&text);
             let error = other.restore(&checkpoint).expect_err(format);
             assert_eq!(error.kind(), ErrorKind::Checkpoint, "{format}");
-            assert!(error.message().contains("the same sequences, but other values"), "{format}: {error}");
-            // On purpose.
+            assert!(
+                error.message().contains("the same sequences, but different values"),
+                "{format}: {error}"
+            );
+            // Changed on purpose.
             other
                 .restore_over_changed_values(&checkpoint)
                 .unwrap_or_else(|error| panic!("{format}: {error}"));
@@ -377,7 +383,7 @@ fn changed_values_are_allowed_only_with_the_same_sequences() {
     assert!(error.message().contains("data: checkpoint '6 sequences"), "{error}");
 }
 
-/// Twenty-four sequences of which number 10 has an error, in chunks of three.
+/// Twenty-four sequences in chunks of three; number 10 has an error.
 fn one_error(folder: &Path) -> String {
     let mut lines = String::new();
     for i in 0..24 {
@@ -389,7 +395,7 @@ fn one_error(folder: &Path) -> String {
 }
 
 #[test]
-fn errors_that_nobody_got_are_not_counted_twice() {
+fn undelivered_errors_are_not_counted_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = one_error(folder.path());
     let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
@@ -403,12 +409,12 @@ fn errors_that_nobody_got_are_not_counted_twice() {
             reader.start_epoch(&epoch(Some(1), ReadConfig::new(1))).expect("an epoch");
             for _ in 0..reads_before {
                 reader.read().expect("a minibatch");
-                // Time to read ahead.
+                // Leave time to read ahead.
                 pause();
             }
             reader
         };
-        // The same position, set anew; other sizes; a state that is refused.
+        // Setting the same position again, other sizes, and a state that is refused.
         let mut reader = started();
         let position = reader.state()[0].1;
         reader.set_state(&[("minibatchSourcePosition", position)]).expect("a state");
@@ -424,7 +430,7 @@ fn errors_that_nobody_got_are_not_counted_twice() {
 }
 
 #[test]
-fn a_restored_reader_counts_errors_as_a_new_one() {
+fn restored_reader_counts_errors_like_a_new_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut reader = open(&one_error(folder.path()));
     reader.start_epoch(&epoch(Some(1), ReadConfig::new(1))).expect("an epoch");

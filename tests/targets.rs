@@ -1,4 +1,5 @@
-//! Where outputs may be written: in place of plain files, never in place of anything else, and never into the standard streams.
+//! Where outputs may be written: over plain files, never over anything else, and never into the
+//! standard streams.
 
 #![allow(unsafe_code, reason = "a descriptor of a child")]
 
@@ -24,7 +25,7 @@ fn reader(input: &str) -> Result<Data, Error> {
     Data::of_reader(Reader::builder().ctf(CtfDeserializer::new(input).dense("x", 2)))
 }
 
-/// All that writes an output, by name.
+/// Everything that writes an output, by name.
 const WRITERS: [(&str, Writer); 5] = [
     ("text", |input, output| {
         convert(reader(input)?, Format::Text, output, &ConvertOptions::default(), &mut |_| {
@@ -65,7 +66,7 @@ fn data(folder: &Path) -> String {
 }
 
 #[test]
-fn what_is_no_plain_file_is_never_replaced() {
+fn only_plain_files_are_replaced() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let input = data(folder.path());
@@ -82,7 +83,7 @@ fn what_is_no_plain_file_is_never_replaced() {
     fs::create_dir(path("folder")).expect("a folder");
     symlink("pipe", path("link")).expect("a link");
     let mut targets = vec![("pipe", "pipe"), ("socket", "socket"), ("folder", "folder"), ("link", "pipe")];
-    // Only the administrator may make a device; never the real one.
+    // Only root may create a device. Never use a real one.
     if made("mknod", &["device", "c", "1", "3"]) {
         targets.push(("device", "device"));
     }
@@ -132,7 +133,7 @@ fn links_are_followed_and_stay() {
 }
 
 #[test]
-fn names_of_the_greatest_length_are_written() {
+fn names_of_maximum_length_are_written() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let input = data(folder.path());
@@ -146,7 +147,7 @@ fn names_of_the_greatest_length_are_written() {
 }
 
 #[test]
-fn a_cache_that_is_a_link_or_a_pipe_is_left_alone() {
+fn caches_that_are_links_or_pipes_are_not_written() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let input = data(folder.path());
@@ -164,7 +165,7 @@ fn a_cache_that_is_a_link_or_a_pipe_is_left_alone() {
 }
 
 #[test]
-fn closed_standard_streams_are_no_data_files() {
+fn closed_standard_streams_are_not_written() {
     let folder = tempfile::tempdir().expect("a folder");
     data(folder.path());
     child::run("write_without_standard_streams", folder.path());
@@ -175,7 +176,7 @@ fn closed_standard_streams_are_no_data_files() {
     }
 }
 
-/// The child of `closed_standard_streams_are_no_data_files`.
+/// The child of `closed_standard_streams_are_not_written`.
 #[test]
 fn write_without_standard_streams() {
     let Some(folder) = child::directory() else { return };
@@ -185,12 +186,13 @@ fn write_without_standard_streams() {
         write(&input, &output(writer, "with")).expect(writer);
     }
     for descriptor in 0..3 {
-        // SAFETY: this process has nothing else to do with its standard streams, and ends after this.
+        // SAFETY: this process does not use its standard streams otherwise, and ends after this.
         drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
     }
     for (writer, write) in WRITERS {
         let listened = |_| {
-            // Whatever has the number of the standard error gets this.
+            // The file that has been given the descriptor of standard error would receive this
+            // line.
             eprintln!("a line of log");
             ControlFlow::Continue(())
         };

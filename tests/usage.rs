@@ -1,4 +1,4 @@
-//! The memory that a reader reports, compared with an allocator that counts, and with what is mapped.
+//! The memory that a reader reports, compared with a counting allocator and with mapped memory.
 //!
 //! Both count for the whole process, so this file has a single test.
 
@@ -11,23 +11,24 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An allocator that counts the bytes that are allocated now.
+/// An allocator that counts the currently allocated bytes.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in an atomic
-// neither allocates nor unwinds.
+// SAFETY: `alloc` and `dealloc` forward their arguments unchanged to `System` and return its
+// result. Counting in an atomic neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
+        // SAFETY: the caller guarantees that the size of `layout` is not zero, as `System.alloc`
+        // requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
+        // SAFETY: `start` was returned by `System.alloc` with this layout, in `alloc` above.
         unsafe { System.dealloc(start, layout) };
     }
 }
@@ -35,8 +36,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Large blocks, which the library takes from the system by calls of these functions of the C library. The program has them in
-/// the C library's place; the C library's own memory does not come through here.
+/// Counts large blocks, which the library maps with these functions. The definitions here replace
+/// the C library's for the program; the C library's own memory does not pass through them.
 mod system {
     use super::{ALLOCATED, Ordering};
     use libc::{c_int, c_void, off_t, size_t};
@@ -51,7 +52,7 @@ mod system {
         offset: off_t,
     ) -> *mut c_void {
         ALLOCATED.fetch_add(size, Ordering::Relaxed);
-        // SAFETY: the system's call has the arguments and the requirements of this function.
+        // SAFETY: the system call has the same arguments and requirements as this function.
         unsafe {
             libc::syscall(libc::SYS_mmap, address, size, protection, flags, file, offset) as *mut c_void
         }
@@ -60,17 +61,17 @@ mod system {
     #[unsafe(no_mangle)]
     unsafe extern "C" fn munmap(address: *mut c_void, size: size_t) -> c_int {
         ALLOCATED.fetch_sub(size, Ordering::Relaxed);
-        // SAFETY: the system's call has the arguments and the requirements of this function.
+        // SAFETY: the system call has the same arguments and requirements as this function.
         unsafe { libc::syscall(libc::SYS_munmap, address, size) as c_int }
     }
 }
 
-/// Bytes that may be allocated beyond what the reader reports: memory with which threads parse and pack (up to 2 MB a thread, two of
-/// them here), queues, and the small objects around the arrays.
+/// Bytes that may be allocated beyond the reported number: memory with which threads parse and pack
+/// (up to 2 MB per thread, two of them here), queues, and the small objects around the arrays.
 const UNCOUNTED: u64 = 5 << 20;
 
-/// Reads two sweeps while the caller holds 4 minibatches, and compares at several points what was allocated since the reader
-/// was opened with what the reader reports. Returns the most that it reported.
+/// Reads two sweeps while the caller holds 4 minibatches, and compares at several points the bytes
+/// allocated since the reader was opened with the reported number. Returns the maximum reported.
 fn compare(config: &str, minibatch_size: u64) -> MemoryUse {
     let settings = from_text(config).expect("a configuration");
     let before = ALLOCATED.load(Ordering::Relaxed) as u64;
@@ -95,7 +96,8 @@ fn compare(config: &str, minibatch_size: u64) -> MemoryUse {
         if number % 5 == 4 {
             let memory = reader.memory();
             let allocated = ALLOCATED.load(Ordering::Relaxed) as u64 - before;
-            // Chunks are loaded ahead during the comparison, so their memory may be in one of the numbers and not in the other.
+            // Chunks are loaded ahead during the comparison, so their memory may be in only one of
+            // the numbers.
             let tolerance = UNCOUNTED + memory.window / 4;
             assert!(
                 memory.total() <= allocated + tolerance && allocated <= memory.total() + tolerance,
@@ -123,7 +125,7 @@ fn config(file: &Path, options: &str) -> String {
 }
 
 #[test]
-fn the_memory_in_use_is_what_the_reader_says() {
+fn reported_memory_matches_allocated_memory() {
     cntk_reader_core::runtime::pool::set_threads(2);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let file = folder.path().join("data.ctf");
@@ -131,7 +133,7 @@ fn the_memory_in_use_is_what_the_reader_says() {
     for id in 0..60_000_u32 {
         write!(text, "{id} |y {}:1 |x", id % 1000).expect("a string");
         for value in 0..40 {
-            // Values of six digits are stored as whole floats.
+            // Values of six digits are stored as plain floats.
             write!(text, " 0.{:06}", (id * 7919 + value * 104_729) % 1_000_000).expect("a string");
         }
         text.push('\n');
@@ -141,7 +143,7 @@ fn the_memory_in_use_is_what_the_reader_says() {
     // The window holds all data, and takes most of the memory.
     let all = compare(&config(&file, ""), 256);
     assert!(all.window > 6 << 20, "{all:?}");
-    // A window of two chunks, and large minibatches: their buffers take most of the memory.
+    // A window of two chunks and large minibatches, whose buffers take most of the memory.
     let few = "randomizationWindow = 2\nsampleBasedRandomizationWindow = false";
     let buffers = compare(&config(&file, few), 8_192);
     assert!(buffers.window < all.window, "{buffers:?}, {all:?}");

@@ -1,1 +1,2 @@
-"""Runs cases in a worker process, reads minibatches to plain values, compares, injects faults."""
+"""Runs cases in a worker process, converts minibatches to plain values, compares, injects
+faults."""

@@ -14,7 +14,7 @@ Fault = Callable[[list[Event], random.Random], bool]
 
 
 class Difference(Exception):
-    """The reader and the model disagree; the text says where first."""
+    """The reader and the model disagree. The text gives the first difference."""
 
 
 @dataclass
@@ -23,7 +23,8 @@ class Case:
 
     kind: str
     seed: int
-    #: The case's own empty folder. It is also the working folder, so paths in it are relative.
+    #: The case's own folder, initially empty. It is also the working directory, so paths in it are
+    #: relative.
     folder: Path
     #: A JSON description of the configuration, saved with the input files of a difference.
     facts: dict[str, object] = field(default_factory=dict)
@@ -41,12 +42,12 @@ class Case:
         return name
 
     def observed(self, events: list[Event]) -> list[Event]:
-        """The reader's trace. Every trace must pass through here before it is compared."""
+        """Returns the reader's trace. Every trace must pass through here before it is compared."""
         if self.fault is not None and not self.is_corrupted:
             self.is_corrupted = self.fault(events, random.Random(f"fault-{self.kind}-{self.seed}"))
         return events
 
     def check(self, condition: bool, message: str) -> None:
-        """Raises a difference unless a condition holds."""
+        """Raises a difference unless the condition holds."""
         if not condition:
             raise Difference(message)

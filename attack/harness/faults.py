@@ -1,4 +1,4 @@
-"""Faults that the self-check injects into a trace: each must be noticed by the comparison."""
+"""Faults that the self-check injects into a trace. The comparison must detect each of them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def repeat_minibatch(events: list[Event], rng: random.Random) -> bool:
 
 
 def flip_end_of_sweep(events: list[Event], rng: random.Random) -> bool:
-    """Negates the flag of the end of a sweep."""
+    """Negates an end-of-sweep flag."""
     batches = [batch for batch in _with_data(events) if batch.end_of_sweep is not None]
     if not batches:
         return False
@@ -109,7 +109,7 @@ def flip_end_of_sweep(events: list[Event], rng: random.Random) -> bool:
 
 
 def move_error(events: list[Event], rng: random.Random) -> bool:
-    """Reports an error a thousand lines further on."""
+    """Moves an error a thousand lines further."""
     failures = [event for event in events if isinstance(event, Failure)]
     failures = [failure for failure in failures if isinstance(failure.line, int)]
     if not failures:
@@ -127,7 +127,7 @@ def hide_error(events: list[Event], _: random.Random) -> bool:
     return len(events) < before
 
 
-#: Faults that every kind must notice.
+#: Faults that every kind must detect.
 FAULTS: list[Fault] = [
     drop_sequence,
     change_value,

@@ -1,4 +1,4 @@
-"""Runs cases in a worker process that is started again after a crash or a hang."""
+"""Runs cases in a worker process that is restarted after a crash or a hang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORKER = Path(__file__).resolve().parent / "worker.py"
 
 
 class Worker:
-    """One worker process, started when it is needed."""
+    """One worker process, started on demand."""
 
     def __init__(self, scratch: Path, timeout: float) -> None:
         self._scratch = scratch
@@ -26,13 +26,13 @@ class Worker:
         self._log = scratch / "worker.log"
 
     def run(self, kind: str, seed: int, folder: Path) -> str | None:
-        """Runs a case; returns its difference in words, also a crash or a hang."""
+        """Runs a case. Returns its difference in words, including a crash or a hang."""
         folder.mkdir(parents=True)
         if self._process is None:
             self._start()
         process = self._process
         assert process is not None and process.stdin is not None
-        # The log of a difference has the messages of its own case alone.
+        # The log of a difference contains only the messages of its own case.
         os.truncate(self._log, 0)
         process.stdin.write(json.dumps([kind, seed, str(folder)]).encode() + b"\n")
         process.stdin.flush()
@@ -66,7 +66,7 @@ class Worker:
         self._answers = answers
 
     def _answer(self) -> str | None:
-        """The answer, or None if the worker died or takes too long."""
+        """Returns the answer, or None if the worker died or takes too long."""
         until = time.monotonic() + self._timeout
         answer = b""
         while not answer.endswith(b"\n"):
@@ -97,4 +97,4 @@ class Worker:
         os.close(self._answers)
         if is_hanging:
             return f"The case took longer than {self._timeout:g} seconds."
-        return f"The process ended with the code {process.returncode}."
+        return f"The process exited with code {process.returncode}."

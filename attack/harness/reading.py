@@ -1,4 +1,4 @@
-"""Reads a source to a trace, by the arrays of minibatches alone, without the package's forms."""
+"""Reads a source to a trace, from the arrays of minibatches only, without the package's forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.case import Difference
 from harness.trace import Batch, Event, Failure, Layout, Record, Sample, Sequence
 
 _GAP = 2**64 - 1
-#: Rules of errors by the beginnings of messages.
+#: Rules of errors by prefix of the message.
 _RULES = {
     "Reached the maximum number of allowed errors": "too many errors",
     "Malformed input file": "empty stream",
@@ -26,7 +26,7 @@ _RULES = {
 
 
 def failure_of(error: ReaderError) -> Failure:
-    """An error of the reader by its rule and place."""
+    """Converts an error of the reader to its rule and place."""
     for start, rule in _RULES.items():
         if error.message.startswith(start):
             return Failure(rule, error.line, error.key)
@@ -34,7 +34,7 @@ def failure_of(error: ReaderError) -> Failure:
 
 
 def layout_of(stream: StreamMinibatch) -> Layout:
-    """The layout of a stream."""
+    """Returns the layout of a stream."""
     records = tuple(
         Record(None if sequence == _GAP else sequence, lane, begin, end)
         for sequence, lane, begin, end in stream.records.tolist()
@@ -58,7 +58,7 @@ def _columns(stream: StreamMinibatch) -> Callable[[int], Sample]:
 
 
 def sequences_of(stream: StreamMinibatch) -> list[Sequence]:
-    """The samples of each sequence of a minibatch, in the order of their numbers."""
+    """Returns the samples of each sequence of a minibatch, in the order of their numbers."""
     layout, column = layout_of(stream), _columns(stream)
     sequences: dict[int, Sequence] = {}
     for sequence, lane, begin, end in layout.records:
@@ -74,7 +74,7 @@ def sequences_of(stream: StreamMinibatch) -> list[Sequence]:
 
 
 def batch_of(minibatch: Minibatch, position: int | None = None) -> Batch:
-    """A minibatch as plain values."""
+    """Converts a minibatch to plain values."""
     names = sorted(minibatch) if minibatch else []
     streams = {name: sequences_of(minibatch[name]) for name in names}
     count = len(minibatch.keys_of_sequences) if minibatch else 0
@@ -89,12 +89,13 @@ def batch_of(minibatch: Minibatch, position: int | None = None) -> Batch:
 
 
 def position_of(source: MinibatchSource) -> int | None:
-    """CNTK's state of a source whose chunks list their sequences beforehand."""
+    """Returns the position in CNTK's state, which exists if chunks list their sequences in
+    advance."""
     return source.cntk_state().get("minibatchSourcePosition")
 
 
 def read(source: MinibatchSource, limit: int = 1000, positions: bool = True, reads_on: bool = False) -> list[Event]:
-    """Everything up to the end, or to the first error. The last minibatch of the end has no data."""
+    """Reads up to the end or the first error. At the end, the last minibatch has no data."""
     events: list[Event] = []
     for _ in range(limit):
         try:
@@ -111,5 +112,5 @@ def read(source: MinibatchSource, limit: int = 1000, positions: bool = True, rea
 
 
 def with_data(events: list[Event]) -> Iterator[Batch]:
-    """The minibatches of a trace that have data."""
+    """Returns the minibatches of a trace that have data."""
     return (event for event in events if isinstance(event, Batch) and event.streams)

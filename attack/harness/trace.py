@@ -12,7 +12,7 @@ Array = npt.NDArray[np.generic]
 
 
 class Sample(NamedTuple):
-    """One step of a sequence: all values if it is dense, else the values at some indices."""
+    """One step of a sequence: all values if dense, otherwise the values at some indices."""
 
     values: Array
     indices: tuple[int, ...] | None = None
@@ -23,7 +23,7 @@ Sequence = list[Sample]
 
 
 class Record(NamedTuple):
-    """The place of a sequence in a minibatch; the sequence of a gap is None."""
+    """The place of a sequence in a minibatch. The sequence of a gap is None."""
 
     sequence: int | None
     lane: int
@@ -54,7 +54,7 @@ class Batch:
 
 @dataclass
 class Failure:
-    """An error: its rule, and its place if the model knows that, or lines among which it is."""
+    """An error: its rule, and its place, or a range of lines, if the model knows it."""
 
     rule: str
     line: int | range | None = None
@@ -65,12 +65,12 @@ Event = Union[Batch, Failure]
 
 
 def dense(values: object, dtype: object) -> Sample:
-    """A dense sample."""
+    """Returns a dense sample."""
     return Sample(np.asarray(values, dtype=dtype).reshape(-1))  # type: ignore[call-overload]
 
 
 def sparse(indices: list[int], values: object, dtype: object) -> Sample:
-    """A sparse sample, with its entries in the order of the data."""
+    """Returns a sparse sample, with its entries in the order of the data."""
     return Sample(np.asarray(values, dtype=dtype).reshape(-1), tuple(indices))  # type: ignore[call-overload]
 
 
@@ -135,7 +135,7 @@ def _brief(event: Event) -> str:
 
 
 def first_difference(expected: list[Event], got: list[Event]) -> str | None:
-    """Where two traces differ first, in words; None if they are equal."""
+    """Returns the first difference between two traces in words; None if they are equal."""
     for number, (one, other) in enumerate(zip(expected, got)):
         if isinstance(one, Batch) and isinstance(other, Batch):
             words = _batches(one, other)

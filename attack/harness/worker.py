@@ -1,4 +1,4 @@
-"""The worker process: runs cases that it gets on its standard input, and answers on a pipe."""
+"""The worker process: runs cases from its standard input, and answers on a pipe."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import cntk_reader
 
 from harness.case import Case, Difference
 
-#: The number of threads that each case begins with.
+#: The number of threads at the beginning of each case.
 _THREADS = cntk_reader.get_threads()
 
 
 def run_case(kind: str, seed: int, folder: Path) -> tuple[Case, str | None]:
-    """Runs a case in a folder of its own; returns the difference, if there is one."""
+    """Runs a case in its own folder. Returns the difference, if there is one."""
     model = importlib.import_module(f"models.{kind}")
     case = Case(kind, seed, folder)
     os.chdir(folder)
@@ -39,7 +39,7 @@ def run_case(kind: str, seed: int, folder: Path) -> tuple[Case, str | None]:
 
 
 def main() -> None:
-    """Answers a JSON line for each line of the standard input: kind, seed, folder."""
+    """Answers each line of standard input (kind, seed, folder) with a line. All lines are JSON."""
     faulthandler.enable()
     cntk_reader.set_log_callback(None)
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def unavailable(kind: str) -> str | None:
-    """Why a kind cannot run here; None if it can."""
+    """Returns why a kind cannot run here; None if it can."""
     try:
         model = importlib.import_module(f"models.{kind}")
     except ImportError as error:
@@ -65,7 +65,7 @@ def unavailable(kind: str) -> str | None:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the files of cases, in memory where the system has such a place."""
+    """Creates a folder for the files of cases, in memory if possible."""
     memory = "/dev/shm"
     place = memory if os.access(memory, os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="attack-", dir=place)

@@ -22,7 +22,7 @@ Streams = dict[str, list[Sequence]]
 
 
 def _convert(source: str, output: str, *options: str) -> int:
-    """Runs the tool in this process, and keeps what it prints in a file of the case."""
+    """Runs the tool in this process, with its output in a file of the case."""
     before = sys.argv, os.dup(1), os.dup(2)
     sys.argv = ["cntk-reader", "convert", "-q", source, output, *options]
     try:
@@ -38,7 +38,7 @@ def _convert(source: str, output: str, *options: str) -> int:
 
 
 def _parse(data: bytes, streams: list[ctf.Stream]) -> tuple[list[str], Streams]:
-    """All sequences of a text, by the model."""
+    """Parses all sequences of a text with the model."""
     main = next((stream.alias for stream in streams if stream.defines), None)
     parser = ctf.Parser(data, streams, 0)
     entries = ctf.index(data, main, False)
@@ -70,7 +70,7 @@ deserializers = ( [
 
 
 def _arrays(name: str, streams: list[ctf.Stream]) -> tuple[list[str], Streams]:
-    """The sequences in an archive of arrays."""
+    """Returns the sequences in an archive of arrays."""
     archive = np.load(name)
     keys = list(map(str, archive["keys"].tolist()))
     made: Streams = {}
@@ -93,10 +93,10 @@ def _arrays(name: str, streams: list[ctf.Stream]) -> tuple[list[str], Streams]:
 def _read(
     name: str, streams: list[ctf.Stream], precision: str, aliases: dict[str, str]
 ) -> tuple[list[str] | None, Streams]:
-    """All sequences of a file, by the reader. Binary files have no keys."""
+    """Reads all sequences of a file with the reader. Binary files have no keys."""
     deserializer: CBFDeserializer | CTFDeserializer
     if ".cbf" in name:
-        # Floats of one type have to be those of the reader's precision, whatever the text had.
+        # Streams of a single float type must have the reader's precision, whatever the text had.
         types = {stream.dtype for stream in streams}
         if types <= {np.dtype("float32"), np.dtype("float64")} and len(types) == 1:
             precision = "float" if types == {np.dtype("float32")} else "double"
@@ -120,7 +120,7 @@ def _read(
 
 
 def run(case: Case) -> None:
-    """One text file, and a chain of conversions of it."""
+    """Converts a text file through a random chain of formats."""
     rng = case.rng
     os.environ["CNTK_READER_CACHE"] = str(case.folder / "cache")
     precision = rng.choice(["float", "double"])
@@ -134,9 +134,9 @@ def run(case: Case) -> None:
     except ctf.CtfError as error:
         code = _convert("input.cntk", "output.cbf")
         case.check(code == 1, f"{error.failure}: expected the exit code 1, got {code}")
-        case.check(not os.path.exists("output.cbf"), "there is an output in spite of an error")
+        case.check(not os.path.exists("output.cbf"), "there is an output despite an error")
         return
-    # In what the tool writes, each stream has its own name, and none defines lengths.
+    # In the tool's output each stream has its own name, and none defines lengths.
     plain = [replace(one, alias=one.name.encode(), defines=False) for one in streams]
     steps = rng.sample(["ctf", "cbf", "npz", "ctf.zst", "cbf.zst"], rng.randint(1, 3))
     case.facts["steps"] = steps
@@ -149,7 +149,7 @@ def run(case: Case) -> None:
         numbered = [str(at) for at in range(len(keys))]
         its = None if got_keys is None else keys if has_keys else numbered
         _compare(case, output, its, want, got_keys, got)
-        # A binary file says which types and dimensions its streams have, text does not.
+        # Unlike text, a binary file contains the types and dimensions of its streams.
         if form.startswith("cbf") and rng.random() < 0.8:
             source, has_keys = output, False
     names = {stream.name: stream.alias.decode() for stream in streams}

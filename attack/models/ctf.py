@@ -14,7 +14,7 @@ from rules import ctf, layout, numbers, order
 
 _NAMES = ["x", "y", "ab", "abc", "q", "Q", "feat_1", "l"]
 _DTYPES = ["uint8", "int16", "int32", "int64", "bool", "float16", "float32", "float64"]
-#: Pieces that make a text malformed, or only odd.
+#: Fragments that make a text malformed, or merely unusual.
 _NOISE = [
     b"|#", b"|# a | b", b"|# c |# d", b"||", b"| x", b"|", b"|zz 1 2", b"|much_too_long 3", b"|x",
     b"\r", b"\v", b"\x00", b"\x80", b"\x7f", b"\t", b"  ", b"\n", b"\n\n", b"\r\n", b" \n", b"#",
@@ -25,7 +25,7 @@ _NOISE = [
 
 
 def number(rng: random.Random) -> bytes:
-    """A number that CNTK accepts."""
+    """Returns a number that CNTK accepts."""
     sign = rng.choice(["", "", "", "-", "+"])
     form = rng.randrange(10)
     if form < 3:
@@ -56,17 +56,17 @@ def _integer(rng: random.Random, dtype: np.dtype[np.generic]) -> bytes:
 
 
 def value(rng: random.Random, dtype: np.dtype[np.generic]) -> bytes:
-    """A number for a stream of a type."""
+    """Returns a number for a stream of a type."""
     if dtype.kind == "f":
         text = number(rng)
-        # Values beyond the type are tried now and then, not in each file.
+        # Out-of-range values only now and then, not in each file.
         far = b"e" in text.lower() and rng.random() < 0.7
         return str(rng.randrange(100)).encode() if far else text
     return _integer(rng, dtype)
 
 
 def streams(rng: random.Random, has_types: bool, precision: str) -> list[ctf.Stream]:
-    """One to three random streams."""
+    """Returns one to three random streams."""
     chosen = rng.sample(_NAMES, rng.randint(1, 3))
     defining = rng.randrange(len(chosen)) if rng.random() < 0.2 else -1
     made = []
@@ -96,7 +96,7 @@ def _sample(rng: random.Random, stream: ctf.Stream) -> bytes:
 
 
 def text(rng: random.Random, chosen: list[ctf.Stream], has_ids: bool, is_clean: bool) -> bytes:
-    """A text file of these streams."""
+    """Returns a text file of these streams."""
     ending = rng.choice([b"\n", b"\n", b"\n", b"\r\n"])
     lines = []
     key = rng.choice([0, 0, 1, 10**6, 2**63])
@@ -133,7 +133,7 @@ def text(rng: random.Random, chosen: list[ctf.Stream], has_ids: bool, is_clean: 
 
 
 def expected(data: bytes, chosen: list[ctf.Stream], facts: Mapping[str, object], size: int, sweeps: int) -> list[Event]:
-    """The trace of a source without randomization."""
+    """Returns the trace of a source without randomization."""
     main = next((stream.alias for stream in chosen if stream.defines), None)
     try:
         entries = ctf.index(data, main, bool(facts["skip_sequence_ids"]))
@@ -163,7 +163,7 @@ def expected(data: bytes, chosen: list[ctf.Stream], facts: Mapping[str, object],
         try:
             for item in part.items:
                 if item.chunk in broken:
-                    # The next sequence of the chunk is not delivered for the same reason.
+                    # The same error prevents the next sequence of the chunk.
                     raise ctf.CtfError(broken[item.chunk])
                 broken = {}
                 if item.chunk not in held:
@@ -173,7 +173,7 @@ def expected(data: bytes, chosen: list[ctf.Stream], facts: Mapping[str, object],
             events.append(error.failure)
             broken = {part.items[0].chunk: error.failure}
             if facts["reads_on"]:
-                # The next read begins behind the sequence that could not be read.
+                # The next read begins after the sequence that could not be read.
                 continue
             return events
         chunk_starts = {item.chunk: items[item.chunk][0].number for item in part.items}
@@ -195,14 +195,14 @@ def expected(data: bytes, chosen: list[ctf.Stream], facts: Mapping[str, object],
         events.append(layout.with_layouts(batch))
         for stream in chosen:
             if stream.ids is not None:
-                # Class numbers of whole sequences lie one after the other in one lane.
+                # Class indices of whole sequences are contiguous in one lane.
                 batch.layouts.pop(stream.name, None)
         if not kept and part.end_of_epoch:
             return events
 
 
 def definitions(chosen: list[ctf.Stream], precision: str) -> StreamDefs:
-    """The streams as the package takes them."""
+    """Returns the streams as the package takes them."""
     standard = np.dtype("float64" if precision == "double" else "float32")
     return StreamDefs(
         **{
@@ -220,7 +220,7 @@ def definitions(chosen: list[ctf.Stream], precision: str) -> StreamDefs:
 
 
 def run(case: Case) -> None:
-    """One random file."""
+    """Reads one random file."""
     rng = case.rng
     precision = rng.choice(["float", "float", "double"])
     chosen = streams(rng, rng.random() < 0.4, precision)
@@ -233,7 +233,7 @@ def run(case: Case) -> None:
         "skip_sequence_ids": rng.random() < 0.15,
         "strict_sequences": rng.random() < 0.8,
     }
-    # After an error, what the next minibatch needs is clear if each needs one chunk.
+    # After an error, the model knows what the next minibatch needs only if each needs one chunk.
     facts = {**options, "reads_on": size == 1 and rng.random() < 0.5}
     case.facts.update(facts, streams=list(map(str, chosen)), precision=precision, size=size, sweeps=sweeps)
     want = expected(data, chosen, facts, size, sweeps)

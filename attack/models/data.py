@@ -1,4 +1,4 @@
-"""Small text files whose contents say which sequence is which, and the sources over them."""
+"""Small text files whose values identify their sequences, and the sources over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOAT = np.dtype("float32")
 
 @dataclass
 class Corpus:
-    """A text file with one stream, whose values are the numbers of sequence and step."""
+    """A text file with one stream, whose values are the sequence's number and the step."""
 
     file: str
     chunk_size: int
@@ -27,21 +27,21 @@ class Corpus:
 
     @property
     def samples(self) -> int:
-        """The samples of a sweep."""
+        """The number of samples in a sweep."""
         return sum(self.lengths)
 
     def sequence(self, number: int) -> Sequence:
-        """The samples of a sequence."""
+        """Returns the samples of a sequence."""
         return [dense([number, step], _FLOAT) for step in range(self.lengths[number])]
 
     def deserializer(self) -> CTFDeserializer:
-        """The file as the package takes it."""
+        """Returns the file as a deserializer."""
         streams = StreamDefs(x=StreamDef(shape=2))
         return CTFDeserializer(self.file, streams, chunk_size_in_bytes=self.chunk_size)
 
 
 def make(case: Case, is_frames: bool = False, most: int = 60) -> Corpus:
-    """A random corpus: sequences of random lengths, in chunks of a random size."""
+    """Creates a random corpus: sequences of random lengths, in chunks of a random size."""
     rng = case.rng
     count = rng.randint(1, most)
     longest = 1 if is_frames or rng.random() < 0.3 else rng.choice([2, 5, 12])
@@ -62,7 +62,7 @@ def make(case: Case, is_frames: bool = False, most: int = 60) -> Corpus:
 
 @dataclass
 class Order:
-    """How a source goes through the data."""
+    """The order in which a source delivers the data."""
 
     is_random: bool
     seed: int = 0
@@ -70,7 +70,7 @@ class Order:
 
     @classmethod
     def random(cls, rng: random.Random, samples: int) -> Order:
-        """Any order and window."""
+        """Returns any order and window."""
         if rng.random() < 0.25:
             return cls(False)
         seed = rng.choice([0, 0, 1, 7, rng.randrange(100), 2**33 + 5, 2**64 - 1])
@@ -81,18 +81,18 @@ class Order:
         return cls(True, seed, window)
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of `MinibatchSource`."""
+        """Returns the arguments for `MinibatchSource`."""
         if not self.is_random:
             return {"randomize": False}
         unit = "samples" if self.window.in_samples else "chunks"
         return {
-            # The package's own argument has 32 bits, the configuration 64.
+            # The package's argument has 32 bits, the configuration's key 64.
             "options": {"randomizationSeed": self.seed},
             f"randomization_window_in_{unit}": self.window.size,
         }
 
     def timeline(self, chunks: order.Chunks, epoch: order.Epoch, workers: int = 1, rank: int = 0) -> order.Timeline:
-        """The model of this order."""
+        """Returns the model of this order."""
         if self.is_random:
             return order.Randomized(chunks, epoch, self.seed, self.window, workers, rank)
         return order.InOrder(chunks, epoch, workers, rank)
@@ -100,29 +100,29 @@ class Order:
 
 @dataclass
 class Limits:
-    """How much a source delivers: sweeps or samples."""
+    """The limits of a source: sweeps or samples."""
 
     sweeps: int | None = None
     samples: int | None = None
 
     @classmethod
     def random(cls, rng: random.Random, samples: int) -> Limits:
-        """One to three sweeps, or any number of samples."""
+        """Returns one to three sweeps, or any number of samples."""
         if rng.random() < 0.6:
             return cls(sweeps=rng.randint(1, 3))
         return cls(samples=rng.randint(1, 3 * samples + 2))
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of `MinibatchSource`."""
+        """Returns the arguments for `MinibatchSource`."""
         return {"max_sweeps": self.sweeps, "max_samples": self.samples}
 
     def epoch(self, sweep_size: int) -> order.Epoch:
-        """The epoch of the model."""
+        """Returns the epoch of the model."""
         return order.epoch_of(sweep_size, self.samples, self.sweeps)
 
 
-def batch(corpus: Corpus, part: order.Part, position: int | None, is_frames: bool = False) -> Batch:
-    """The minibatch of a selection."""
+def batch(corpus: Corpus, part: order.Selection, position: int | None, is_frames: bool = False) -> Batch:
+    """Returns the minibatch of a selection."""
     if not part.items:
         return Batch([], {}, part.end_of_sweep, part.end_of_epoch, position)
     numbers = [item.number for item in part.items]
@@ -137,7 +137,7 @@ def batch(corpus: Corpus, part: order.Part, position: int | None, is_frames: boo
 
 
 def source(corpus: Corpus, *settings: dict[str, Any], **more: Any) -> MinibatchSource:
-    """A source over the corpus."""
+    """Opens a source over the corpus."""
     merged: dict[str, Any] = {}
     for one in settings:
         merged.update(one)

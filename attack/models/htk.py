@@ -1,4 +1,4 @@
-"""Random HTK files, scripts and label files (MLF), written here, read by the reader."""
+"""Random HTK files, scripts and label files (MLF), written here and read by the reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PERIOD = 100000
 
 
 def _archive(rng: random.Random, kind: int, dim: int, count: int) -> tuple[bytes, Floats]:
-    """A file, and the values of its frames."""
+    """Returns a file, and the values of its frames."""
     order = rng.choice("<>")
     is_compressed, has_checksum = rng.random() < 0.3, rng.random() < 0.3
     flags = (_COMPRESSED if is_compressed else 0) | (_CHECKSUM if has_checksum else 0)
@@ -46,7 +46,7 @@ def _archive(rng: random.Random, kind: int, dim: int, count: int) -> tuple[bytes
 
 
 def _features(case: Case, dim: int, keys: list[str]) -> list[Utterance]:
-    """Archives with a script of ranges, which follow each other in any order."""
+    """Writes archives with a script of ranges in any order. Returns the utterances."""
     rng = case.rng
     # All files have one kind.
     kind = rng.choice(_KINDS) | rng.choice([0, 0o100, 0o400, 0o20000])
@@ -69,7 +69,7 @@ def _features(case: Case, dim: int, keys: list[str]) -> list[Utterance]:
 
 
 def _runs(labels: list[int]) -> list[tuple[int, int, int]]:
-    """Begin, end and class of ranges of equal labels."""
+    """Returns the begin, end and class of each range of equal labels."""
     runs: list[tuple[int, int, int]] = []
     for at, label in enumerate(labels):
         if runs and runs[-1][2] == label:
@@ -87,7 +87,7 @@ def _label_file(case: Case, utterances: list[Utterance], states: list[str], has_
     for one in mixed:
         name = rng.choice(["*/", ""]) + one.key + rng.choice([".lab", ".rec"])
         lines.append(f'"{name}"')
-        # Numbers are times of 100 ns, or of frames where a range is shorter than a frame.
+        # Numbers are times in units of 100 ns, or frames if a range is shorter than a frame.
         unit = rng.choice([100000, 1])
         for begin, end, label in _runs(one.labels or []):
             line = f"{begin * unit} {end * unit} {states[label]}"
@@ -104,7 +104,7 @@ def _label_file(case: Case, utterances: list[Utterance], states: list[str], has_
 
 
 def run(case: Case) -> None:
-    """One corpus of features, with or without labels."""
+    """Reads one corpus of features, with or without labels."""
     rng = case.rng
     setting = Setting.random(rng)
     dim = rng.randint(1, 5)
@@ -117,7 +117,7 @@ def run(case: Case) -> None:
             while len(labels) < len(one.frames):
                 labels += [rng.randrange(setting.classes)] * rng.randint(1, 5)
             one.labels = labels[: len(one.frames)]
-    # Without neighbours, an odd multiple of the dimension means a window.
+    # Without a context, an odd multiple of the dimension implies a window.
     is_implied = setting.context[0] == setting.context[1] and rng.random() < 0.5
     if is_implied:
         width = dim * (2 * setting.context[0] + 1)

@@ -1,8 +1,8 @@
 """Random PNG, BMP and JPEG images, decoded by OpenCV, which CNTK used too.
 
-JPEG is compared to the bit: OpenCV's packages have libjpeg-turbo, whose accurate inverse transform
-and interpolation of colors have not changed since the version that CNTK 2.7 had. Only colors of
-half height (4:4:0) depend on the version, and are left out.
+JPEG is compared bit by bit: OpenCV's packages contain libjpeg-turbo, whose accurate inverse
+transform and chroma interpolation are the same as in CNTK 2.7's version. Only 4:4:0 chroma depends
+on the version, and is not generated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rules import layout, order
 
 from models.data import Limits, Order
 
-#: Why this kind cannot run; None if it can.
+#: The reason why this kind cannot run; None if it can.
 UNAVAILABLE: str | None = None
 try:
     import cv2
@@ -43,7 +43,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 def _pixels(rng: random.Random, rows: int, columns: int, channels: int) -> Pixels:
-    """Noise, stripes, or a gradient with some noise."""
+    """Returns noise, stripes, or a gradient with some noise."""
     numbers = np.random.default_rng(rng.randrange(2**32))
     shape = rows, columns, channels
     form = rng.randrange(3)
@@ -58,7 +58,7 @@ def _pixels(rng: random.Random, rows: int, columns: int, channels: int) -> Pixel
 
 
 def _filtered(row: bytes, above: bytes, width: int, method: int) -> bytes:
-    """A row of a PNG by one of its five filters."""
+    """Returns a row of a PNG, encoded with one of the five filters."""
     made = bytearray([method])
     for at, value in enumerate(row):
         left = row[at - width] if at >= width else 0
@@ -72,7 +72,7 @@ def _filtered(row: bytes, above: bytes, width: int, method: int) -> bytes:
 
 
 def _png(rng: random.Random, rows: int, columns: int) -> bytes:
-    """A PNG of any color type, of 8 or 16 bits."""
+    """Returns a PNG of any color type, with 8 or 16 bits."""
     color, channels = rng.choice([(0, 1), (2, 3), (3, 1), (4, 2), (6, 4)])
     depth = 8 if color == 3 else rng.choice([8, 8, 16])
     pixels = _pixels(rng, rows, columns, channels * depth // 8)
@@ -96,7 +96,7 @@ def _png(rng: random.Random, rows: int, columns: int) -> bytes:
 
 
 def _jpeg(rng: random.Random, rows: int, columns: int) -> bytes:
-    """A JPEG with any sampling of colors but 4:4:0."""
+    """Returns a JPEG with any chroma subsampling except 4:4:0."""
     channels = rng.choice([1, 3, 3, 3])
     samplings = ["411", "420", "422", "444"]
     sampling = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{rng.choice(samplings)}")
@@ -109,7 +109,7 @@ def _jpeg(rng: random.Random, rows: int, columns: int) -> bytes:
 
 
 def _image(rng: random.Random, rows: int, columns: int) -> tuple[bytes, str]:
-    """The bytes of an image file, and its extension."""
+    """Returns the bytes of an image file, and its extension."""
     form = rng.choice(["png", "bmp", "jpg"])
     if form == "png":
         return _png(rng, rows, columns), form
@@ -139,10 +139,10 @@ def _expected(data: bytes, steps: list[Any], is_transposed: bool, is_gray: bool)
 def _deserializer(
     case: Case, images: list[tuple[bytes, str]], labels: list[int], keys: list[int], streams: StreamDefs, is_gray: bool
 ) -> tuple[Any, bool]:
-    """Files of a map, of a zip file, or lines of Base64; and whether images are transposed."""
+    """Returns a deserializer of files, a zip file or Base64 lines, and whether it transposes."""
     rng = case.rng
     has_keys = rng.random() < 0.5
-    # Without any transform the package makes no stream of images.
+    # Without any transform the package creates no stream of images.
     is_transposed = not streams["features"].transforms or rng.random() < 0.5
     if not has_keys:
         keys[:] = range(len(keys))
@@ -172,7 +172,7 @@ def _deserializer(
 
 
 def run(case: Case) -> None:
-    """One set of images of one size."""
+    """Reads one set of images."""
     rng = case.rng
     count = rng.randint(1, 6)
     is_scaled, is_gray = rng.random() < 0.4, rng.random() < 0.2
@@ -202,7 +202,7 @@ def run(case: Case) -> None:
     )
     deserializer, is_transposed = _deserializer(case, images, labels, keys, streams, is_gray)
     how, size = Order.random(rng, count), rng.choice([1, 2, 4, 100])
-    # Only the order of files is known here: other formats make chunks of other sizes.
+    # The model knows only the order of files: chunk sizes depend on the format.
     how.is_random = False
     limits = Limits(sweeps=rng.randint(1, 2))
     timeline = how.timeline(order.make_chunks([[1]] * count), limits.epoch(count))

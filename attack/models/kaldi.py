@@ -1,4 +1,4 @@
-"""Random Kaldi archives and scripts: matrices, compressed ones, alignments, binary and text."""
+"""Random Kaldi archives and scripts: matrices, compressed or not, alignments, binary or text."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def _shape(rows: int, columns: int) -> bytes:
 
 
 def _plain(rng: random.Random, rows: int, dim: int) -> tuple[bytes, Frames]:
-    """A binary matrix of floats or doubles."""
+    """Returns a binary matrix of floats or doubles."""
     token, dtype = rng.choice([(b"FM ", "<f4"), (b"DM ", "<f8")])
     values = np.array([[rng.gauss(0, 10) for _ in range(dim)] for _ in range(rows)]).astype(dtype)
     return b"\0B" + token + _shape(rows, dim) + values.tobytes(), values
 
 
 def _text(rng: random.Random, rows: int, dim: int) -> tuple[bytes, Frames]:
-    """A matrix as text."""
-    # Values with few digits have one nearest float, however they are converted.
+    """Returns a matrix as text."""
+    # Values with few digits convert exactly, whatever the algorithm.
     values = np.array([[rng.randint(-9999, 9999) / 8 for _ in range(dim)] for _ in range(rows)])
     lines = [" ".join(f"{value}" for value in row) for row in values]
     return (" [\n  " + "\n  ".join(lines) + " ]\n").encode(), values.astype("<f4")
 
 
 def _compressed(rng: random.Random, rows: int, dim: int) -> tuple[bytes, Frames]:
-    """A compressed matrix in one of Kaldi's three methods."""
+    """Returns a matrix in one of Kaldi's three compression methods."""
     least, extent = np.float32(rng.uniform(-50, 0)), np.float32(rng.uniform(0.1, 100))
     header = struct.pack("<ffii", least, extent, rows, dim)
     method = rng.randint(1, 3)
@@ -76,7 +76,7 @@ def _labels(labels: list[int], is_binary: bool) -> bytes:
 
 
 def _write(case: Case, name: str, items: list[tuple[str, bytes]]) -> dict[str, Any]:
-    """An archive, perhaps with its script; returns the file that the stream reads."""
+    """Writes an archive, perhaps with its script. Returns the file that the stream reads."""
     rng = case.rng
     archive, script = b"", []
     for key, body in items:
@@ -91,11 +91,11 @@ def _write(case: Case, name: str, items: list[tuple[str, bytes]]) -> dict[str, A
 
 
 def run(case: Case) -> None:
-    """One archive of features, with or without labels."""
+    """Reads one archive of features, with or without labels."""
     rng = case.rng
     setting = Setting.random(rng)
     dim = rng.randint(1, 5)
-    # An archive is text or binary; methods of binary matrices may be mixed.
+    # An archive is either text or binary; binary matrices may have different formats.
     is_text = rng.random() < 0.25
     utterances: list[Utterance] = []
     features: list[tuple[str, bytes]] = []

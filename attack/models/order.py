@@ -15,7 +15,8 @@ from models.data import Corpus, Limits, Order
 
 
 def _lockstep(corpus: Corpus, how: Order, limits: Limits, size: int, workers: int, rank: int) -> list[Event]:
-    """All workers follow the minibatches of a single one, and take what is in their chunks."""
+    """All workers follow the minibatches of a single one, and take the sequences of their
+    chunks."""
     timeline = how.timeline(corpus.chunks, limits.epoch(corpus.samples))
     events: list[Event] = []
     count = 0
@@ -45,7 +46,7 @@ def _lockstep(corpus: Corpus, how: Order, limits: Limits, size: int, workers: in
 
 
 def run(case: Case) -> None:
-    """One random source, read to its end."""
+    """Reads one random source to its end."""
     rng = case.rng
     is_frames = rng.random() < 0.25
     corpus = data.make(case, is_frames)
@@ -58,8 +59,9 @@ def run(case: Case) -> None:
     has_epochs = not in_lockstep and rng.random() < 0.25
     changes = not in_lockstep and not has_epochs and rng.random() < 0.3
     if changes and not how.is_random:
-        # CNTK 2.7: a change in a later sweep numbers the shares of workers from the start of that
-        # sweep again. The reader goes on counting, so that no sequence is lost or repeated.
+        # CNTK 2.7: a change in a later sweep restarts the numbering of workers' shares at the start
+        # of that sweep. The reader continues the numbering, so that no sequence is lost or
+        # repeated.
         limits = Limits(sweeps=1)
     case.facts.update(
         order=str(how), limits=str(limits), workers=workers, rank=rank, size=size,
@@ -71,7 +73,7 @@ def run(case: Case) -> None:
         "frame_mode": is_frames,
         "lockstep": in_lockstep,
     }
-    # Neither threads nor reading ahead change an order.
+    # Neither threads nor prefetching changes the order.
     threads, reads_ahead = rng.randint(1, 4), rng.random() < 0.7
     case.facts.update(threads=threads, prefetch=reads_ahead)
     set_threads(threads)
@@ -112,7 +114,7 @@ def _epochs(
     share: tuple[int, int, int],
     frames: bool,
 ) -> tuple[list[Event], list[Event]]:
-    """A loop over epochs, which begin at multiples of their size."""
+    """Reads a loop over epochs, which begin at multiples of their size."""
     rng = case.rng
     size, workers, rank = share
     samples = None if rng.random() < 0.4 else rng.randint(1, 2 * corpus.samples)
@@ -127,7 +129,7 @@ def _epochs(
             part = order.read_next(timeline, size)
             if part.items:
                 batch = data.batch(corpus, part, timeline.position, frames)
-                # A number of the epoch, so that a minibatch in another epoch is a difference.
+                # Prefix keys with the epoch, so that a minibatch in another epoch is a difference.
                 batch.keys = [f"{number}/{key}" for key in batch.keys or []]
                 want.append(batch)
             if part.end_of_epoch:
@@ -144,7 +146,7 @@ def _epochs(
 def _changing(
     case: Case, corpus: Corpus, how: Order, limits: Limits, source: MinibatchSource, frames: bool
 ) -> tuple[list[Event], list[Event]]:
-    """Sizes and workers change from read to read, and the position stays."""
+    """Changes sizes and workers from read to read. The position stays."""
     rng = case.rng
     timeline: order.Timeline = how.timeline(corpus.chunks, limits.epoch(corpus.samples))
     in_force = None
@@ -166,7 +168,7 @@ def _changing(
         part = order.read_next(timeline, size)
         batch = data.batch(corpus, part, timeline.position, frames)
         if rank >= len(corpus.chunks):
-            # A worker without chunks is at the end at once. That place need not be the end of a
+            # A worker without chunks is at the end immediately. That place need not be the end of a
             # sweep, nor the start of a sequence.
             batch.end_of_sweep = batch.position = None
         want.append(batch)

@@ -1,4 +1,4 @@
-"""Packing: truncated minibatches, and the forms of whole sequences, against loops."""
+"""Packing: truncated minibatches, and the forms of whole sequences, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def run(case: Case) -> None:
-    """Truncated minibatches or forms, in turns."""
+    """Checks truncated minibatches or forms, at random."""
     if case.rng.random() < 0.5:
         _truncated(case)
     else:
@@ -32,7 +32,7 @@ def _entries(rng: random.Random, dim: int, is_one_hot: bool) -> list[tuple[int, 
         return [(rng.randrange(dim), 1)]
     count = rng.randint(0, 4)
     ones = rng.random() < 0.5
-    # An index may come twice; sums of these values are exact.
+    # An index may be repeated; sums of these values are exact.
     return [(rng.randrange(dim), 1 if ones else rng.randint(1, 9)) for _ in range(count)]
 
 
@@ -79,19 +79,19 @@ class _Data:
         case.facts.update(lengths=self.lengths, dims=self.dims, chunk_size=self.chunk_size)
 
     def deserializer(self) -> CTFDeserializer:
-        """The file as the package takes it."""
+        """Returns the file as a deserializer."""
         made = {name: StreamDef(shape=dim, is_sparse=name != "dense") for name, dim in self.dims.items()}
         return CTFDeserializer(self.file, StreamDefs(**made), chunk_size_in_bytes=self.chunk_size)
 
     def samples(self, name: str, number: int) -> list[Floats]:
-        """The samples of a sequence, dense."""
+        """Returns the samples of a sequence, dense."""
         made = self.sequences[name][number]
         if name == "dense":
             return [np.array(values, _FLOAT) for values in made]
         return [_summed(entries, self.dims[name]) for entries in made]
 
     def chunks(self) -> order.Chunks:
-        """The chunks of the file."""
+        """Returns the chunks of the file."""
         chunks = ctf.chunks(ctf.index(self.text, None, False), self.chunk_size)
         return order.make_chunks([[entry.samples for entry in chunk] for chunk in chunks])
 

@@ -1,4 +1,4 @@
-"""A source that is stopped at any place, saved and restored, against one that was never stopped."""
+"""A source that is stopped anywhere, saved and restored, compared with one that never stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.data import Limits, Order
 
 
 def _take(source: MinibatchSource, count: int) -> list[Event]:
-    """The next reads, up to the end."""
+    """Returns the next reads, up to the end."""
     events: list[Event] = []
     for _ in range(count):
         minibatch = source.next_minibatch()
@@ -26,14 +26,14 @@ def _take(source: MinibatchSource, count: int) -> list[Event]:
 
 
 def _saved(case: Case, source: MinibatchSource) -> Any:
-    """A state in one of its forms, as if it came from a file."""
+    """Returns a state in one of its forms, as if it came from a file."""
     if case.rng.random() < 0.5:
         return json.loads(json.dumps(source.state_dict()))
     return source.checkpoint()
 
 
 def run(case: Case) -> None:
-    """One random source, interrupted once or more."""
+    """Reads one random source with one or more interruptions."""
     rng = case.rng
     is_frames = rng.random() < 0.2
     corpus = data.make(case, is_frames)
@@ -77,7 +77,7 @@ def _once(
     for stop in stops:
         got += _take(source, stop - len(got))
         state = _saved(case, source)
-        # What is read on from here must leave no trace.
+        # Reads after the state was taken must have no effect.
         _take(source, rng.randint(0, 3))
         if rng.random() < 0.7:
             source.close()
@@ -87,8 +87,8 @@ def _once(
     source.close()
     ended = isinstance(want[-1], Batch) and not want[-1].streams
     if ended and stops[-1] == len(want):
-        # The state of the end is restored to the end, which is then read once more. If the last
-        # share was empty, its flags were those of a step, and are not those of the end.
+        # A state taken at the end restores to the end, which is then read again. If the last share
+        # was empty, its flags were those of a step, not those of the end.
         want = [*want, Batch([], {}, None, True)]
     return want, got
 
@@ -129,7 +129,7 @@ def _epochs(
 
 
 def _other_workers(case: Case, corpus: data.Corpus, settings: dict[str, Any], share: dict[str, Any]) -> None:
-    """In lockstep, other workers go on from the state of rank 0 and share all that is left."""
+    """In lockstep, other workers continue from the state of rank 0 and share the rest."""
     rng = case.rng
     size = share["minibatch_size"]
 
@@ -165,7 +165,7 @@ def _other_workers(case: Case, corpus: data.Corpus, settings: dict[str, Any], sh
         state = readers[0].state_dict()
         for reader in readers:
             reader.close()
-    # The end is read more or less often; it has no data.
+    # The number of reads at the end may differ; they have no data.
     want = [one for one in whole if one]
     got = [one for one in got if one]
     case.check(want == got, f"the steps of {first} and {second} workers: expected {want}, got {got}")

@@ -1,4 +1,4 @@
-"""Utterances of features and labels, and the minibatches that they make."""
+"""Utterances of features and labels, and the minibatches made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Frames = npt.NDArray[np.generic]
 
 @dataclass
 class Utterance:
-    """An utterance as the files have it; labels are None if they lack it."""
+    """An utterance in the files. Labels are None if it has none."""
 
     key: str
     frames: Frames
@@ -29,13 +29,14 @@ class Utterance:
 
 
 def keys(rng: random.Random, count: int) -> list[str]:
-    """Different keys of utterances."""
+    """Returns distinct keys of utterances."""
     stems = rng.sample(range(10**6), count)
     return [f"{rng.choice(['u', 'sp-1_', 'A/b', 'é', ''])}{stem:03d}" for stem in stems]
 
 
 def with_context(frames: Frames, context: tuple[int, int]) -> Frames:
-    """Each frame with its neighbours; the first and the last frame of an utterance repeat."""
+    """Returns each frame with its neighbours. The first and last frames of an utterance are
+    repeated."""
     rows = []
     for at in range(len(frames)):
         places = range(at - context[0], at + context[1] + 1)
@@ -45,7 +46,7 @@ def with_context(frames: Frames, context: tuple[int, int]) -> Frames:
 
 @dataclass
 class Setting:
-    """How utterances are read."""
+    """The settings of a source of utterances."""
 
     context: tuple[int, int]
     precision: str
@@ -56,7 +57,7 @@ class Setting:
 
     @classmethod
     def random(cls, rng: random.Random) -> Setting:
-        """Any setting."""
+        """Returns any setting."""
         context = (0, 0) if rng.random() < 0.5 else (rng.randint(0, 3), rng.randint(0, 3))
         has_labels = rng.random() < 0.7
         ids = rng.choice([None, None, "int32", "int64"]) if has_labels else None
@@ -111,7 +112,7 @@ def compare(case: Case, utterances: list[Utterance], setting: Setting, deseriali
         )
         want.append(layout.with_layouts(batch, setting.frame_mode) if numbers else batch)
         if setting.ids is not None and not setting.frame_mode:
-            # Class numbers of whole sequences are one after the other in one lane.
+            # Class indices of whole sequences are contiguous in one lane.
             batch.layouts.pop("labels", None)
         if not numbers:
             break

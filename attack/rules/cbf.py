@@ -13,7 +13,7 @@ _MAGIC = 0x636E746B5F62696E
 
 
 class BinaryStream(NamedTuple):
-    """A stream of the header."""
+    """A stream in the header."""
 
     name: str
     is_sparse: bool
@@ -26,20 +26,20 @@ class _Bytes:
         self.data, self.at = data, at
 
     def take(self, form: str) -> int:
-        """The next number, in the words of `struct`."""
+        """Returns the next number, of a `struct` format."""
         value: int = struct.unpack_from("<" + form, self.data, self.at)[0]
         self.at += struct.calcsize("<" + form)
         return value
 
     def array(self, dtype: np.dtype[np.generic], count: int) -> npt.NDArray[np.generic]:
-        """The next numbers."""
+        """Returns the next numbers."""
         made = np.frombuffer(self.data, dtype, count, self.at)
         self.at += made.nbytes
         return made
 
 
 def version(data: bytes) -> int:
-    """The version of a file."""
+    """Returns the version of a file."""
     magic, number = struct.unpack_from("<QI", data)
     if magic != _MAGIC:
         raise ValueError("no magic number")
@@ -64,7 +64,7 @@ def _sequence(source: _Bytes, stream: BinaryStream) -> Sequence:
 
 
 def read(data: bytes) -> dict[str, list[Sequence]]:
-    """The sequences of a file of version 1, by stream."""
+    """Returns the sequences of a file of version 1, by stream."""
     if version(data) != 1:
         raise ValueError("another version")
     header = _Bytes(data, struct.unpack_from("<q", data, len(data) - 8)[0])

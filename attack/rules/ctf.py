@@ -15,7 +15,7 @@ _DIGITS = b"0123456789"
 
 
 class CtfError(Exception):
-    """Reading ends with an error."""
+    """An error that ends reading."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure)
@@ -32,13 +32,13 @@ class Stream:
     is_sparse: bool
     dtype: np.dtype[np.generic]
     defines: bool = False
-    #: Samples of one entry, `index:1`, are delivered as the index, of this type.
+    #: The type of ids: samples of one entry, `index:1`, are delivered as the index.
     ids: np.dtype[np.generic] | None = None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A sequence in the index: the samples are the lines that count."""
+    """A sequence in the index. Its samples are the lines that count."""
 
     key: int
     samples: int
@@ -47,7 +47,7 @@ class Entry:
 
 
 def _ends_value(byte: int) -> bool:
-    """Bytes of 128 and more are negative characters to CNTK, and end names and values."""
+    """CNTK sees bytes from 128 on as negative characters; they end names and values."""
     return byte < 0x20 or byte >= 0x80
 
 
@@ -64,7 +64,7 @@ def _counts(line: bytes, main: bytes | None) -> bool:
 
 
 def _key(data: bytes, at: int) -> int | None:
-    """The id at the start of a line; digits at the very end of the file are none."""
+    """Returns the id at the start of a line. Digits at the very end of the file do not count."""
     if at >= len(data) or data[at] not in _DIGITS:
         return None
     value, end = numbers.index(data, at, len(data))
@@ -74,7 +74,7 @@ def _key(data: bytes, at: int) -> int | None:
 
 
 def index(data: bytes, main: bytes | None, skips_ids: bool) -> list[Entry]:
-    """The sequences of a file, in its order. `main` is the alias that counts lines, if any."""
+    """Returns the sequences of a file in order. `main` is the alias that counts lines, if any."""
     if data[:2] == b"\xff\xfe":
         raise CtfError(Failure("utf-16", 1))
     if not data:
@@ -110,7 +110,7 @@ def index(data: bytes, main: bytes | None, skips_ids: bool) -> list[Entry]:
             if samples:
                 entries.append(Entry(key, samples, first, begin - first))
             key, first, samples = its, begin, 0
-        # Digits that end the file are taken for the start of an id, and begin no line.
+        # Digits at the end of the file look like the start of an id, and do not begin a line.
         is_line = not data[begin:].isdigit()
         samples += is_line and _counts(data[begin:end], main)
     if samples:
@@ -119,7 +119,8 @@ def index(data: bytes, main: bytes | None, skips_ids: bool) -> list[Entry]:
 
 
 def chunks(entries: list[Entry], limit: int) -> list[list[Entry]]:
-    """The sequences in chunks; a gap before a sequence does not count, gaps inside do."""
+    """Groups sequences into chunks. A gap before a sequence does not count, gaps inside a chunk
+    do."""
     made: list[list[Entry]] = []
     held = 0
     for entry in entries:
@@ -132,7 +133,7 @@ def chunks(entries: list[Entry], limit: int) -> list[list[Entry]]:
 
 
 class Parser:
-    """Parses sequences, and counts errors over all of them."""
+    """Parses sequences, and counts the errors in all of them."""
 
     def __init__(self, data: bytes, streams: list[Stream], max_errors: int, is_strict: bool = True) -> None:
         self._data = data
@@ -152,10 +153,12 @@ class Parser:
         self._left -= 1
 
     def chunk(self, entries: list[Entry]) -> list[list[Sequence]]:
-        """The sequences of a chunk. CNTK tries five times, and errors of each attempt count.
+        """Returns the sequences of a chunk. CNTK tries five times, and errors of each attempt
+        count.
 
-        The error is that of the last attempt. If the first one failed by the same rule, the place
-        is where it failed; else errors were used up by repetition, and any line may be the cause.
+        The error is that of the last attempt. If the first attempt failed by the same rule, the
+        place is where it failed; otherwise the repetition used up the tolerated errors, and any
+        line may be the cause.
         """
         first: Failure | None = None
         last = entries[-1].offset + entries[-1].size - 1
@@ -171,7 +174,7 @@ class Parser:
         return []
 
     def sequence(self, entry: Entry) -> list[Sequence]:
-        """The samples of each stream; nothing if a tolerant parser leaves the sequence out."""
+        """Returns the samples of each stream; none if a tolerant parser leaves the sequence out."""
         self._at, self._end = entry.offset, entry.offset + entry.size
         self._samples: list[Sequence] = [[] for _ in self._streams]
         self._key = entry.key
@@ -247,7 +250,7 @@ class Parser:
                     self._fail()
                 return self._by_alias.get(name)
             if self._at - first == self._longest:
-                # Longer than any alias: unknown, and no error.
+                # Longer than any alias: unknown, but not an error.
                 return None
             self._at += 1
         self._fail()
@@ -275,7 +278,7 @@ class Parser:
                 if value is None:
                     return None
                 values.append(value)
-        # A sample that the end of the file ends may be too long, but not empty.
+        # A sample at the end of the file may be too long, but not empty.
         if (is_ended and len(values) > stream.dim) or (not is_ended and not values):
             return None
         filled = np.zeros(stream.dim, stream.dtype)

@@ -1,4 +1,4 @@
-"""Where sequences lie in a minibatch: CNTK 2.7's packing of whole sequences and of frames."""
+"""The layout of minibatches: CNTK 2.7's packing of whole sequences and of frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from harness.trace import Batch, Layout, Record
 
 
 def whole(lengths: list[int]) -> Layout:
-    """Each sequence goes into the first lane that has room for it; gaps end the lanes."""
+    """Puts each sequence into the first lane with enough room. Gaps end the lanes."""
     steps = max(lengths)
     used: list[int] = []
     records = []
@@ -21,7 +21,7 @@ def whole(lengths: list[int]) -> Layout:
 
 
 def frames(count: int) -> Layout:
-    """A lane for each sequence of one sample."""
+    """Gives each sequence of one sample its own lane."""
     return Layout(1, count, tuple(Record(lane, lane, 0, 1) for lane in range(count)))
 
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 _DIGITS = b"0123456789"
-#: The NaN that x86 makes of invalid operations has its sign set.
+#: On x86, invalid operations return a NaN with its sign bit set.
 _NAN = -math.nan
 
 
 class Token(NamedTuple):
-    """A number in a text. Without a value the text is no number; the position is where it ends."""
+    """A number in a text, and the position where it ends. None: the text is not a number."""
 
     value: float | None
     end: int
@@ -43,7 +43,7 @@ def real(text: bytes, at: int, end: int) -> Token:
     """Reads a number of `text[at:end]`, up to the first byte that cannot continue it."""
 
     def digits(at: int) -> tuple[float, float, int]:
-        """The digits as a number, the power of ten of their count, and the position after."""
+        """Returns the digits as a number, ten to the power of their count, and the position after."""
         value, power = float(text[at] - 48), 10.0
         at += 1
         while at < end and text[at] in _DIGITS:
@@ -84,26 +84,27 @@ def real(text: bytes, at: int, end: int) -> Token:
 
 
 def whole(text: bytes) -> int | None:
-    """The integer that a number of this form is exactly; None if it is none, or a huge one."""
+    """Returns the exact integer of a number of this form; None if it is not an integer, or is
+    huge."""
     words = text.decode().lower()
     mantissa, _, power = words.partition("e")
     units, _, decimals = mantissa.partition(".")
     scaled = int(units + decimals)
     if scaled == 0:
         return 0
-    # Zeros at the end only move the point.
+    # Trailing zeros only move the point.
     trimmed = str(abs(scaled)).rstrip("0")
     zeros = len(str(abs(scaled))) - len(trimmed)
     exponent = int(power or "0") - len(decimals) + zeros
     if exponent < 0 or exponent > 40 or len(trimmed) + exponent > 40:
         return None
     value = Fraction(int(trimmed)) * 10**exponent
-    # The sign of "-" alone, before zeros, is lost in an int.
+    # The sign of a negative zero is lost in an int.
     return int(-value if words.startswith("-") else value)
 
 
 def index(text: bytes, at: int, end: int) -> tuple[int | None, int]:
-    """Decimal digits as CNTK reads 64-bit numbers: it notices overflow by a smaller result."""
+    """Reads decimal digits like CNTK's 64-bit numbers: a smaller result is taken as overflow."""
     value, first = 0, at
     while at < end and text[at] in _DIGITS:
         following = (value * 10 + text[at] - 48) % 2**64
@@ -115,7 +116,7 @@ def index(text: bytes, at: int, end: int) -> tuple[int | None, int]:
 
 
 def limits(dtype: np.dtype[np.generic]) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
+    """Returns the least and the greatest integer of a type."""
     if dtype.kind == "b":
         return 0, 1
     info = np.iinfo(dtype.name)
@@ -123,7 +124,7 @@ def limits(dtype: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 def element(token: bytes, value: float, dtype: np.dtype[np.generic]) -> np.generic | None:
-    """A number as a value of a type; None if the type does not have it."""
+    """Converts a number to a type; None if the type cannot hold it."""
     if dtype.kind == "f":
         with np.errstate(over="ignore", under="ignore"):
             near: np.generic = np.float64(value).astype(dtype)

@@ -1,4 +1,4 @@
-"""The order of sequences and the ends of minibatches, as CNTK 2.7's global timeline has them."""
+"""The order of sequences and the ends of minibatches, like CNTK 2.7's global timeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A sequence in the order of a sweep; its home is the place of its chunk in the sweep."""
+    """A sequence in the order of a sweep. Its home is the place of its chunk in the sweep."""
 
     home: int
     item: Item
@@ -35,7 +35,7 @@ class Window(NamedTuple):
     in_samples: bool
 
 
-class Part(NamedTuple):
+class Selection(NamedTuple):
     """The sequences that one read selects."""
 
     items: list[Item]
@@ -47,7 +47,7 @@ Chunks = list[list[Item]]
 
 
 def make_chunks(lengths: list[list[int]]) -> Chunks:
-    """Sequences by the lengths that each chunk has, numbered through."""
+    """Returns consecutively numbered sequences with the lengths of each chunk."""
     made, number = [], 0
     for chunk, its in enumerate(lengths):
         made.append([Item(chunk, number + at, length) for at, length in enumerate(its)])
@@ -56,7 +56,7 @@ def make_chunks(lengths: list[list[int]]) -> Chunks:
 
 
 def _windows(sizes: list[int], window: Window) -> list[tuple[int, int]]:
-    """For each place of a chunk the places in its window."""
+    """Returns the range of chunk places in the window of each place."""
     count, half = len(sizes), window.size // 2
     if not window.in_samples:
         width = (window.size % 2**32) or 1
@@ -82,7 +82,7 @@ def _windows(sizes: list[int], window: Window) -> list[tuple[int, int]]:
 
 
 def sweep_order(chunks: Chunks, seed: int, window: Window) -> list[Placed]:
-    """The order of one sweep. Both generators begin with the seed of the sweep."""
+    """Returns the order of one sweep. Both generators start with the seed of the sweep."""
     ids = list(range(len(chunks)))
     Twister(seed).shuffle(ids)
     placed = [chunks[one] for one in ids]
@@ -112,7 +112,7 @@ def sweep_order(chunks: Chunks, seed: int, window: Window) -> list[Placed]:
 
 @dataclass
 class Epoch:
-    """Limits of an epoch in samples of all workers."""
+    """The limits of an epoch in samples of all workers."""
 
     size: int
     number: int = 0
@@ -129,7 +129,7 @@ class Epoch:
 
 
 class Timeline:
-    """A position in the data, and the rules by which a worker takes its share from there."""
+    """A position in the data, and the rules by which a worker selects its share from there."""
 
     def __init__(self, chunks: Chunks, epoch: Epoch, workers: int = 1, rank: int = 0) -> None:
         self.chunks = chunks
@@ -141,20 +141,20 @@ class Timeline:
         self.seek(epoch.start)
 
     def seek(self, position: int) -> None:
-        """Goes to the first sequence that begins at a position or after it."""
+        """Moves to the first sequence that begins at a position or after it."""
         raise NotImplementedError
 
-    def next(self, everyone: int, own: int) -> Part:
-        """The next sequences, up to limits in samples of all workers and of this one."""
+    def next(self, everyone: int, own: int) -> Selection:
+        """Returns the next sequences, up to limits in samples of all workers and of this one."""
         raise NotImplementedError
 
-    def _over(self) -> Part:
+    def _over(self) -> Selection:
         at_end = self.position >= self.sweep_size and self.position % self.sweep_size == 0
-        return Part([], at_end, True)
+        return Selection([], at_end, True)
 
 
 class Randomized(Timeline):
-    """Sequences in random order. A worker has chunks by their places in the sweep."""
+    """Sequences in random order. Workers divide the chunks by their places in the sweep."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Randomized(Timeline):
         super().__init__(chunks, epoch, workers, rank)
 
     def sweep(self, number: int) -> tuple[list[Placed], list[int]]:
-        """The sequences of a sweep, and the position in the sweep at which each begins."""
+        """Returns the sequences of a sweep, and the position in the sweep at which each begins."""
         if number not in self._sweeps:
             rows = sweep_order(self.chunks, (self._seed + number) % 2**64, self._window)
             starts = [0]
@@ -180,15 +180,15 @@ class Randomized(Timeline):
         return self._sweeps[number]
 
     def seek(self, position: int) -> None:
-        """Goes to a place in the order of its sweep."""
+        """Moves to a place in the order of its sweep."""
         number, offset = divmod(position, self.sweep_size)
         starts = self.sweep(number)[1]
         self.position = number * self.sweep_size + starts[bisect.bisect_left(starts, offset)]
         if self.rank >= len(self.chunks):
             self.position = self.epoch.end
 
-    def next(self, everyone: int, own: int) -> Part:
-        """The next sequences; limits do not apply to the first one of this worker."""
+    def next(self, everyone: int, own: int) -> Selection:
+        """Returns the next sequences. Limits do not apply to the first one of this worker."""
         items: list[Item] = []
         end_of_sweep = end_of_epoch = False
         taken = mine = 0
@@ -204,10 +204,10 @@ class Randomized(Timeline):
             mine += sum(item.length for item in part.items)
             if end_of_epoch or not end_of_sweep or taken >= everyone or mine >= own:
                 break
-        return Part(items, end_of_sweep, end_of_epoch)
+        return Selection(items, end_of_sweep, end_of_epoch)
 
-    def _part(self, everyone: int, own: int, needs_one: bool) -> tuple[Part, int]:
-        """Sequences of one sweep, and the samples that were passed."""
+    def _part(self, everyone: int, own: int, needs_one: bool) -> tuple[Selection, int]:
+        """Returns sequences of one sweep, and the number of samples that were passed."""
         if self.position >= self.epoch.end:
             return self._over(), 0
         number, offset = divmod(self.position, self.sweep_size)
@@ -233,14 +233,14 @@ class Randomized(Timeline):
         ends_sweep = offset + taken >= self.sweep_size
         ends_epoch = self.position + taken >= self.epoch.end
         self.position += taken
-        return Part(items, ends_sweep, ends_epoch), taken
+        return Selection(items, ends_sweep, ends_epoch), taken
 
 
 class InOrder(Timeline):
-    """Sequences in the order of the data, shared by a running number."""
+    """Sequences in the order of the data. Workers divide them by a running number."""
 
     def seek(self, position: int) -> None:
-        """Goes to a sequence. The number that decides on shares begins with its place."""
+        """Moves to a sequence. The number that decides on shares starts at its place."""
         offset = position % self.sweep_size
         count = start = 0
         while start < offset:
@@ -249,8 +249,8 @@ class InOrder(Timeline):
         self.position = position - offset + start
         self.count = count
 
-    def next(self, everyone: int, own: int) -> Part:
-        """The next sequences; what follows an exact fill stays."""
+    def next(self, everyone: int, own: int) -> Selection:
+        """Returns the next sequences; stops at an exact fill."""
         if self.position >= self.epoch.end:
             return self._over()
         before = self.position // self.sweep_size
@@ -276,7 +276,7 @@ class InOrder(Timeline):
             self.count += 1
             place = (place + 1) % len(self.items)
         ends_sweep = self.position // self.sweep_size != before
-        return Part(items, ends_sweep, self.position >= self.epoch.end)
+        return Selection(items, ends_sweep, self.position >= self.epoch.end)
 
     def _place(self) -> int:
         offset, start, place = self.position % self.sweep_size, 0, 0
@@ -287,17 +287,17 @@ class InOrder(Timeline):
 
 
 def own_share(size: int, workers: int, rank: int) -> int:
-    """A worker's part of a minibatch size, where each worker has a pace of its own."""
+    """Returns a worker's part of a minibatch size, if each worker reads at its own pace."""
     return max(size // workers + (size % workers > rank), 1)
 
 
-def read_next(timeline: Timeline, size: int) -> Part:
-    """The next minibatch of a worker with a pace of its own."""
+def read_next(timeline: Timeline, size: int) -> Selection:
+    """Returns the next minibatch of a worker that reads at its own pace."""
     return timeline.next(UNLIMITED, own_share(size, timeline.workers, timeline.rank))
 
 
 def epoch_of(sweep_size: int, samples: int | None, sweeps: int | None) -> Epoch:
-    """The epoch of a source's limits; without limits it has no end."""
+    """Returns the epoch of a source's limits; without limits it has no end."""
     if sweeps is not None:
         return Epoch(sweep_size * sweeps)
     return Epoch(ENDLESS if samples is None else samples)

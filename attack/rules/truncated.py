@@ -1,4 +1,4 @@
-"""Truncated minibatches: CNTK 2.7's slots, which queue sequences and are cut every few steps."""
+"""Truncated minibatches: CNTK 2.7's slots, which queue sequences and are cut into equal steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rules.order import UNLIMITED, Timeline
 
 
 class Piece(NamedTuple):
-    """The part of a sequence that a minibatch has."""
+    """The part of a sequence in a minibatch."""
 
     number: int
     begin: int
@@ -19,7 +19,7 @@ class Piece(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A truncated minibatch. The pieces are in the order of the records that are no gaps."""
+    """A truncated minibatch. The pieces are in the order of the records without gaps."""
 
     layout: Layout | None
     pieces: list[Piece]
@@ -51,7 +51,7 @@ class Packer:
         self._splice = right_splice
 
     def read(self) -> Cut:
-        """The next minibatch."""
+        """Returns the next minibatch."""
         for slot in self._slots:
             # One sample more than needed, as in CNTK.
             while slot.available <= self._steps:
@@ -71,7 +71,7 @@ class Packer:
         return Cut(layout, pieces, end_of_sweep, is_over)
 
     def _cut(self, lane: int, slot: _Slot, records: list[Record], pieces: list[Piece]) -> bool:
-        """Fills a lane; returns whether the last sequence of a sweep ended there."""
+        """Fills a lane. Returns whether the last sequence of a sweep ended there."""
         count = min(self._steps, slot.available)
         end_of_sweep = is_crossed = False
 

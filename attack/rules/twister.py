@@ -1,4 +1,4 @@
-"""The 64-bit Mersenne Twister, and the ways in which CNTK 2.7 shuffles with it."""
+"""The 64-bit Mersenne Twister, and CNTK 2.7's ways of shuffling with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Twister:
         self._at = 312
 
     def draw(self) -> int:
-        """The next 64 bits."""
+        """Returns the next 64 bits."""
         if self._at == 312:
             self._refill()
         value = self._state[self._at]
@@ -40,11 +40,11 @@ class Twister:
         self._at = 0
 
     def within(self, begin: int, end: int) -> int:
-        """A number of a range. CNTK takes the remainder, with its bias."""
+        """Returns a number in a range. CNTK takes the remainder, with its bias."""
         return begin + self.draw() % (end - begin)
 
     def shuffle(self, items: list[T]) -> None:
-        """CNTK's shuffle of chunks: each place is swapped with any place."""
+        """Shuffles like CNTK shuffles chunks: each place is swapped with any place."""
         for at in range(len(items)):
             other = self.within(0, len(items))
             items[at], items[other] = items[other], items[at]

@@ -1,11 +1,12 @@
-"""Times reading of a CSV table through `examples/python/csv_deserializer.py`, and checks what was read.
+"""Times reading a CSV table through `examples/python/csv_deserializer.py`, and checks the data.
 
     python read.py cntk_reader|cntk FILE COLUMNS MINIBATCH ordered|shuffled [unchecked]
 
-The same class and the same loop run under this project's Python module and under CNTK's. Prints one line of JSON: samples,
-seconds of the sweep, calls of get_chunk, peak of resident memory in bytes, and three checks: sum of (position mod 1009 + 1) times
-value, of the labels and of the features, and for any order of the rows, of (label + 1) times the row's features. They are taken
-in a sweep of their own, which `unchecked` leaves out.
+The same class and the same loop run under this project's Python module and under CNTK's. Prints one
+line of JSON: samples, seconds of the sweep, calls of get_chunk, peak of resident memory in bytes,
+and three sums: (position mod 1009 + 1) times value for the labels and for the features, and,
+independent of the order of rows, (label + 1) times the features of the row. The sums come from a
+separate sweep, which `unchecked` skips.
 """
 
 import importlib
@@ -35,7 +36,7 @@ def main():
             return super().get_chunk(chunk_id)
 
     width = int(columns) - 1
-    # CNTK crashes if a source is destroyed while chunks are being loaded for longer than a minute.
+    # CNTK crashes if a source is destroyed while a chunk is loading for more than a minute.
     sources = []
 
     def sweep(check):
@@ -54,7 +55,7 @@ def main():
                 for name in ("label", "features"):
                     part = data[source.streams[name]]
                     rows.append(np.array(part.asarray(), np.float64).reshape(count, -1).sum(axis=1))
-                    # CNTK cannot read on while arrays of the last minibatch are alive.
+                    # CNTK cannot continue while arrays of the last minibatch are alive.
                     part = None
                 label, features = rows
                 for i, sum in enumerate((weights.dot(label), weights.dot(features), (label + 1).dot(features))):

@@ -1,10 +1,10 @@
-"""Forms of sequences, timed: reading words, padding them by the library, and padding them by a loop of NumPy.
+"""Times forms of sequences: reading words, padding by the library, and padding by a NumPy loop.
 
 python benches/forms/main.py [sequences] [sweeps]
 
-20,000 sequences of 1 to 49 words, one minibatch each sweep. What is timed is checked: the padded ids against those that were
-written to the file, and the loop's against the library's. Medians of the sweeps after the first, in milliseconds. The last lines are
-the calls for a minibatch of one sample, by the microsecond.
+20,000 sequences of 1 to 49 words, one minibatch each sweep. The padded ids are checked against the
+file, and the results of the loop against the library. Prints medians in milliseconds of the sweeps
+after the first, and the microseconds of the calls for a minibatch of one sample.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 def write(path: Path, count: int) -> list[list[int]]:
-    """A file of sequences of ids, and two values for each."""
+    """Writes sequences of ids, with two values for each id, and returns the ids."""
     numbers = random.Random(7)
     sequences = [
         [numbers.randrange(DIMENSION) for _ in range(numbers.randint(1, 49))]
@@ -52,18 +52,18 @@ def write(path: Path, count: int) -> list[list[int]]:
 
 
 def open_source(path: Path) -> MinibatchSource:
-    """A source that delivers the sequences in their order."""
+    """Opens a source that delivers the sequences in file order."""
     streams = StreamDefs(
         word=StreamDef(shape=DIMENSION, is_sparse=True), x=StreamDef(shape=2)
     )
-    # The whole file is one chunk that stays in memory: reading is packing, as in long training.
+    # The whole file is one chunk that stays in memory, so later sweeps only pack.
     return MinibatchSource(
         CTFDeserializer(str(path), streams, cache_index=False), randomize=False
     )
 
 
 def loop_indices(stream: StreamMinibatch) -> npt.NDArray[np.generic]:
-    """Padded ids as a user would write it on NumPy: one slice for each sequence."""
+    """Pads ids in NumPy as a user would: one slice for each sequence."""
     indices, records = stream.sparse.indices, stream.records
     starts = stream.sparse.indptr
     padded = np.zeros((stream.num_sequences, stream.longest), np.int32)
@@ -78,7 +78,7 @@ def loop_indices(stream: StreamMinibatch) -> npt.NDArray[np.generic]:
 
 
 def loop_values(stream: StreamMinibatch) -> npt.NDArray[np.generic]:
-    """Padded values by the same loop."""
+    """Pads values by the same loop."""
     array, records = stream.array, stream.records
     padded = np.zeros(
         (stream.num_sequences, stream.longest, *array.shape[2:]), array.dtype
@@ -89,27 +89,27 @@ def loop_values(stream: StreamMinibatch) -> npt.NDArray[np.generic]:
 
 
 class Clock:
-    """Times of the same work, sweep after sweep."""
+    """Collects the times of named pieces of work over several sweeps."""
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = {}
 
     def __call__(self, name: str, work: Callable[[], Result]) -> Result:
-        """The result of the work, which is timed."""
+        """Times the work, and returns its result."""
         begin = time.perf_counter()
         result = work()
         self.times.setdefault(name, []).append(time.perf_counter() - begin)
         return result
 
     def print(self) -> None:
-        """The median of each work's times."""
+        """Prints the median time of each piece of work."""
         for name, times in self.times.items():
             later = times[1:] or times
             print(f"{name:44} {1e3 * statistics.median(later):9.3f} ms")
 
 
 def check(minibatch: Minibatch, sequences: list[list[int]]) -> None:
-    """The forms are those of the file."""
+    """Checks the forms against the file."""
     expected = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
     for row, sequence in zip(expected, sequences):
         row[: len(sequence)] = sequence
@@ -126,7 +126,7 @@ def check(minibatch: Minibatch, sequences: list[list[int]]) -> None:
 
 
 def reading_alone(path: Path, words: int, number: int) -> None:
-    """Sweeps without anything else: the time that forms are compared with."""
+    """Times sweeps that only read, for comparison with the forms."""
     with open_source(path) as source:
         source.next_minibatch(words)
         times = []
@@ -138,7 +138,7 @@ def reading_alone(path: Path, words: int, number: int) -> None:
 
 
 def sweeps(path: Path, count: int, number: int) -> None:
-    """Reads the words again and again, and times each form."""
+    """Reads the words sweep after sweep, and times each form."""
     sequences, clock = write(path, count), Clock()
     words = sum(map(len, sequences))
     with open_source(path) as source:
@@ -189,7 +189,7 @@ def calls(path: Path, number: int) -> None:
 
 
 def main() -> None:
-    """Runs all of it."""
+    """Runs all measurements."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     number = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     with tempfile.TemporaryDirectory() as folder:

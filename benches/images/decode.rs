@@ -1,4 +1,4 @@
-//! The bare decoder: files are read and decoded one after the other, and nothing else is done with them.
+//! Times the decoder alone: reads and decodes files, and drops their pixels.
 
 use crate::sums::Sums;
 use cntk_reader_core::image::{Image, Pixels, Region};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// As the reader decodes images of files.
+/// The options with which the reader decodes images in files.
 const OPTIONS: DecodeOptions = DecodeOptions {
     grayscale: false,
     orient: true,
@@ -20,7 +20,8 @@ const OPTIONS: DecodeOptions = DecodeOptions {
     webp: WebpChannels::AsAsked,
 };
 
-/// Reads and decodes all images of a folder, on `threads` threads, and returns one line of JSON: the seconds, and the sums of a second pass.
+/// Reads and decodes all images of a folder on `threads` threads. Returns one line of JSON: the
+/// seconds, and the sums of a second pass.
 pub fn decode(folder: &Path, threads: usize) -> Result<String, Box<dyn Error>> {
     let sums: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.join("sums.json"))?)?;
     let count = sums["images"].as_u64().ok_or("`sums.json` has no number of images.")?;
@@ -37,7 +38,7 @@ pub fn decode(folder: &Path, threads: usize) -> Result<String, Box<dyn Error>> {
     Ok(json!({"seconds": seconds, "sums": sums.json()}).to_string())
 }
 
-/// Decodes all images once; returns the sum of what `with` makes of them.
+/// Decodes all images once, and returns the total of the sums that `with` computes of each.
 fn pass(
     folder: &Path,
     count: u64,

@@ -1,4 +1,5 @@
-//! The images: photograph-like JPEG files, made of noise at all scales, shapes and grain.
+//! Generates the images: JPEG files that resemble photographs, of noise at all scales, shapes and
+//! grain.
 
 use crate::random::Random;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -7,27 +8,27 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Columns and rows.
+/// Columns and rows of an image.
 const SIZE: (usize, usize) = (500, 375);
-/// JPEG quality, with half the resolution of color in both directions (4:2:0).
+/// JPEG quality, with color at half the resolution in both directions (4:2:0).
 const QUALITY: u8 = 90;
 /// Columns and rows of the mean image.
 const MEAN_SIZE: (usize, usize) = (224, 224);
-/// Classes of the labels.
+/// Number of label classes.
 const CLASSES: u32 = 1000;
-/// Noise is the sum of octaves. Each has random values on a grid with cells of this many pixels, and this amplitude. Amplitudes that fall with
-/// the frequency are what photographs have.
+/// Octaves of noise in brightness: random values on a grid with cells of this many pixels, and
+/// their amplitude. Amplitudes decrease with the frequency, as in photographs.
 const BRIGHTNESS: [(usize, f32); 7] =
     [(192, 60.0), (96, 36.0), (48, 21.0), (24, 12.0), (12, 8.0), (6, 6.5), (3, 6.0)];
-/// The octaves of color.
+/// Octaves of noise in color.
 const COLOR: [(usize, f32); 4] = [(160, 40.0), (80, 22.0), (40, 11.0), (20, 5.0)];
-/// Largest difference that grain makes.
+/// Maximum amplitude of grain.
 const GRAIN: f32 = 9.0;
-/// Shapes in front of the noise.
+/// Number of shapes in front of the noise.
 const SHAPES: u32 = 14;
 
-/// Writes `count` images, `files/000000.jpg` and so on, `map.txt`, which lists them, and `mean.xml`. The file `sums.json` is
-/// written last, and marks the folder as complete.
+/// Writes `count` images, from `files/000000.jpg` on, the map file `map.txt`, and `mean.xml`. The
+/// file `sums.json` is written last, and marks the folder as complete.
 pub fn generate(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder.join("files"))?;
     let next = AtomicU32::new(0);
@@ -52,7 +53,7 @@ pub fn generate(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     })?;
     let mut map = String::new();
     for number in 0..count {
-        // `...` is the folder of the map file.
+        // The reader replaces `...` by the folder of the map file.
         writeln!(map, ".../files/{number:06}.jpg\t{}", Random::new(23, number.into()).below(CLASSES))?;
     }
     std::fs::write(folder.join("map.txt"), map)?;
@@ -64,7 +65,7 @@ pub fn generate(folder: &Path, count: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A mean image as OpenCV stores it.
+/// Returns a mean image in OpenCV's XML format.
 fn mean() -> String {
     let (columns, rows) = MEAN_SIZE;
     let mut text = format!(
@@ -89,16 +90,17 @@ fn encode(rgb: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(file)
 }
 
-/// Memory that one image after the other is painted in.
+/// Buffers in which images are painted, one after the other.
 #[derive(Default)]
 struct Scene {
-    /// Brightness, and two differences of color.
+    /// Brightness, and two color differences.
     planes: [Vec<f32>; 3],
     rgb: Vec<u8>,
 }
 
 impl Scene {
-    /// An image: red, green and blue of each pixel. Only additions and multiplications, whose results no machine rounds differently.
+    /// Paints an image, and returns red, green and blue of each pixel. Uses basic arithmetic only,
+    /// which every machine rounds the same way.
     fn paint(&mut self, number: u32) -> &[u8] {
         let (columns, rows) = SIZE;
         let random = &mut Random::new(17, number.into());
@@ -154,7 +156,7 @@ impl Scene {
     }
 }
 
-/// Adds an octave of noise to a plane: random values on a grid, and smooth transitions between them.
+/// Adds an octave of noise to a plane: random values on a grid, smoothly interpolated.
 fn add_noise(plane: &mut [f32], cell: usize, amplitude: f32, random: &mut Random) {
     let (columns, rows) = SIZE;
     let (across, down) = (columns / cell + 2, rows / cell + 2);

@@ -1,13 +1,16 @@
-//! Times reading of generated images, and checks the pixels that were read.
+//! Times reading of generated images, and checks the pixels.
 //!
-//! `cargo xtask bench --images` makes the images and runs each measurement in a process of its own:
+//! `cargo xtask bench --images` generates the images and runs each measurement in a separate
+//! process:
 //!
 //! ```text
-//! images generate FOLDER COUNT          writes images, a map file and a mean image, and `sums.json` when all is complete
-//! images decode FOLDER THREADS          one line of JSON: the time of reading and decoding all files, and sums of all values
+//! images generate FOLDER COUNT
+//!     writes images, a map file and a mean image, and `sums.json` when they are complete
+//! images decode FOLDER THREADS
+//!     prints the time to read and decode all files, and sums of all values, as one line of JSON
 //! images measure CONFIG MINIBATCH SWEEPS [check]
-//!                                       one line of JSON: times of opening and of the sweeps, counts, allocations for each
-//!                                       image of the last sweep; `check` reads once more, and adds sums of all values
+//!     prints times of opening and of the sweeps, counts, and allocations for each image of the
+//!     last sweep as one line of JSON; `check` reads once more and adds sums of all values
 //! ```
 
 #[path = "../sweeps/allocations.rs"]

@@ -1,4 +1,4 @@
-//! The measurement of a reader: sweeps that are timed, and allocations counted.
+//! Times the sweeps of a reader, and counts its allocations.
 
 use crate::allocations;
 use crate::sums::Sums;
@@ -11,8 +11,9 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// Opens a reader and reads `sweeps` sweeps; returns one line of JSON: their seconds, counts, and the allocations for each image of the last
-/// one. With `is_checked` the sums of one more sweep follow, over images that were delivered whole and in the order of the map file.
+/// Opens a reader and reads `sweeps` sweeps. Returns one line of JSON: their seconds, counts, and
+/// the allocations for each image of the last sweep. `is_checked` adds the sums of one more sweep,
+/// which must deliver whole images in the order of the map file.
 pub fn measure(
     config: &Path,
     minibatch: u64,
@@ -48,7 +49,7 @@ pub fn measure(
             let part = &minibatch.streams[features];
             let values = part.dense::<f32>().expect("dense data");
             for image in values.chunks_exact(values.len() / part.layout.samples().max(1)) {
-                // Every image is a sequence of one sample, so that columns are in the order of sequences.
+                // Each image is a sequence of one sample, so columns are in the order of sequences.
                 sums.add(number, image.iter().map(|&value| value as u64));
                 number += 1;
             }

@@ -1,15 +1,16 @@
-//! What decoded images are checked by: counts, and a sum in which each value has a weight of its own.
+//! Sums that check decoded images: counts, and a weighted sum of all values.
 
 use serde_json::{Value, json};
 
 /// The sums of some images.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Images.
+    /// Number of images.
     pub images: u64,
-    /// Values of all images.
+    /// Number of values of all images.
     pub values: u64,
-    /// Sum of value times weight. The weight of value `v`, in the order row, column, blue, green, red, of image `i` is `(i mod 1009 + 1) * (v mod 251 + 1)`.
+    /// Sum of value times weight. The weight of value `v` of image `i`, in the order row, column,
+    /// blue, green, red, is `(i mod 1009 + 1) * (v mod 251 + 1)`.
     pub weighted: u64,
 }
 
@@ -22,7 +23,7 @@ impl Sums {
         self.weighted += (image % 1009 + 1) * sum;
     }
 
-    /// The sums of both.
+    /// Returns the sums of both.
     pub fn and(self, other: Sums) -> Sums {
         Sums {
             images: self.images + other.images,
@@ -31,7 +32,7 @@ impl Sums {
         }
     }
 
-    /// As a JSON object.
+    /// Returns the sums as a JSON object.
     pub fn json(&self) -> Value {
         json!({"images": self.images, "values": self.values, "weighted": self.weighted})
     }

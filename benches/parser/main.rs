@@ -1,19 +1,22 @@
-//! Times one thread that parses text data, and for comparison the least work of any reader, and general number parsers.
+//! Times one thread that parses text, and for comparison the minimum work of any reader, and
+//! general number parsers.
 //!
 //! ```text
-//! parser CONFIG       one line of JSON: seconds of each, with the number of bytes and of numbers
+//! parser CONFIG
+//!     prints the seconds of each measurement, and the numbers of bytes and of numbers, as one line
+//!     of JSON
 //! ```
 //!
-//! | | |
-//! | --- | --- |
-//! | `chunks` | this library loads all chunks: reads the file, parses it, fills the arrays; memory has been used before |
-//! | `read` | the file's bytes are read into a buffer |
-//! | `newlines` | its line breaks are counted, in a buffer |
-//! | `fast_float` | every number, indices included, is converted to `f32` by fast-float2, correctly rounded |
-//! | `standard` | every number is converted by the standard library |
+//! - `chunks`: this library loads all chunks: it reads the file, parses it and fills the arrays, in
+//!   memory that has been used before.
+//! - `read`: reads the bytes of the file into a buffer.
+//! - `newlines`: counts the line breaks in a buffer.
+//! - `fast_float`: fast-float2 converts every number, indices included, to `f32`, correctly
+//!   rounded.
+//! - `standard`: the standard library converts every number.
 //!
-//! The last two get the numbers one by one, found beforehand and not timed: a reader that used them would have to find
-//! and to store them as well.
+//! The last two get the numbers one by one. Finding them is not timed, and results are not stored;
+//! a reader would have to do both.
 
 use cntk_reader::language;
 use cntk_reader::language::options::TextOptions;
@@ -30,13 +33,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes that are worked on at a time: they stay in a core's cache, as those of this library's segments do.
+/// Size of a block in bytes. A block stays in a core's cache, as do the segments of this library.
 const BLOCK: usize = 512 << 10;
 
-/// Number of runs; the best time of each measurement counts.
+/// Number of runs, of which the best time of each measurement is reported.
 const RUNS: usize = 3;
 
-/// Seconds of each, and what was converted.
+/// Seconds of each measurement, and the number of converted numbers.
 struct Times {
     chunks: f64,
     read: f64,
@@ -47,7 +50,7 @@ struct Times {
 }
 
 impl Times {
-    /// The better of each.
+    /// Returns the better of each time.
     fn best(self, other: Times) -> Times {
         Times {
             chunks: self.chunks.min(other.chunks),
@@ -85,7 +88,7 @@ fn run(config: &str) -> Result<String, Box<dyn Error>> {
     ))
 }
 
-/// Seconds to load all chunks, one after the other, on the pool's only thread.
+/// Returns the seconds to load all chunks, one after the other, on the pool's only thread.
 fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Result<f64> {
     let clock = Instant::now();
     for chunk in 0..deserializer.chunks().len() {
@@ -95,7 +98,7 @@ fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Res
     Ok(clock.elapsed().as_secs_f64())
 }
 
-/// Times each measurement once. All except `chunks` work block by block.
+/// Runs each measurement once. All except `chunks` work block by block.
 fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Times, Box<dyn Error>> {
     let chunks = load_chunks(pool, deserializer)?;
     let mut times = Times { chunks, read: 0.0, newlines: 0.0, fast_float: 0.0, standard: 0.0, numbers: 0 };
@@ -106,7 +109,7 @@ fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Tim
         if size == 0 {
             return Ok(times);
         }
-        // The last line may go on in the next block.
+        // The last line may continue in the next block.
         let end = memchr::memrchr(b'\n', &buffer[..size]).ok_or("A line is too long for this program.")?;
         let text = &buffer[..=end];
         offset += text.len() as u64;
@@ -124,7 +127,7 @@ fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Tim
     }
 }
 
-/// Adds the seconds that the work takes.
+/// Runs `work`, and adds its seconds.
 fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     let clock = Instant::now();
     let result = work();
@@ -132,7 +135,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The words that are numbers, after white space or a colon.
+/// Returns the words that are numbers, separated by white space or colons.
 fn find_numbers(text: &[u8]) -> Vec<&[u8]> {
     let is_number = |word: &&[u8]| fast_float2::parse::<f32, _>(word).is_ok_and(f32::is_finite);
     text.split(|byte| matches!(byte, b' ' | b'\t' | b':' | b'\r' | b'\n')).filter(is_number).collect()

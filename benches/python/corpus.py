@@ -1,7 +1,8 @@
-"""Sequences of token ids with a label each, in the format of every loader that is measured: corpus.py FOLDER MEGABYTES
+"""Generates labelled token sequences in the formats of all loaders: corpus.py FOLDER MEGABYTES
 
-Writes `tokens.ctf` of about this size, what DataLoader maps into memory (`tokens.npy`, `offsets.npy`, `labels.npy`), and, for the
-libraries that are installed, `arrow/` and `mds/`. The same sequences on every machine. A file `complete` is written last.
+Writes `tokens.ctf` of about this size, the arrays that DataLoader maps into memory (`tokens.npy`,
+`offsets.npy`, `labels.npy`), and `arrow/` and `mds/` if their libraries are installed. The
+sequences are the same on every machine. The file `complete` is written last.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from pathlib import Path
 import numpy as np
 
 TOKENS, LABELS = 30_000, 100
-#: Tokens of a sequence.
+#: Minimum and maximum length of a sequence in tokens.
 SHORTEST, LONGEST = 8, 120
-#: Bytes of a line of text, about.
+#: Approximate size of a line of text in bytes.
 LINE = 18
-#: Marks steps past the end of a sequence.
+#: The id of padding.
 PADDING = TOKENS
 
 
 def generate(megabytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens of all sequences one after the other, where each sequence begins and the last one ends, and labels."""
+    """Returns the tokens of all sequences, the offsets of sequences and of the end, and labels."""
     chance = np.random.default_rng(5)
     count = max(int(megabytes * 1e6 / LINE / ((SHORTEST + LONGEST) / 2)), 200)
     lengths = chance.integers(SHORTEST, LONGEST + 1, count)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    # As in a language, small ids are more frequent.
+    # Small ids are more frequent, as in natural language.
     tokens = np.minimum(chance.exponential(TOKENS / 6, offsets[-1]), TOKENS - 1).astype(np.int32)
     return tokens, offsets, chance.integers(0, LABELS, count).astype(np.int32)
 
 
 def write_text(path: Path, tokens: np.ndarray, offsets: np.ndarray, labels: np.ndarray) -> None:
-    """A line for each token; the first line of a sequence has its label."""
+    """Writes a line for each token; the first line of a sequence has its label."""
     with open(path, "w", encoding="ascii", newline="\n") as file:
         for number, label in enumerate(labels.tolist()):
             first, *others = tokens[offsets[number] : offsets[number + 1]].tolist()
@@ -43,7 +44,7 @@ def write_text(path: Path, tokens: np.ndarray, offsets: np.ndarray, labels: np.n
 
 
 def write_arrow(folder: Path, tokens: np.ndarray, offsets: np.ndarray, labels: np.ndarray) -> None:
-    """A data set of HF datasets, on disk."""
+    """Saves the sequences as a data set of HF datasets."""
     import datasets
     import pyarrow as pa
 
@@ -53,7 +54,7 @@ def write_arrow(folder: Path, tokens: np.ndarray, offsets: np.ndarray, labels: n
 
 
 def write_mds(folder: Path, tokens: np.ndarray, offsets: np.ndarray, labels: np.ndarray) -> None:
-    """Shards of mosaicml-streaming, of its default size."""
+    """Writes shards of mosaicml-streaming, of its default size."""
     from streaming import MDSWriter
 
     with MDSWriter(out=str(folder), columns={"ids": "ndarray:int32", "label": "int"}) as writer:
@@ -62,7 +63,7 @@ def write_mds(folder: Path, tokens: np.ndarray, offsets: np.ndarray, labels: np.
 
 
 def main() -> None:
-    """Writes what the arguments say."""
+    """Writes all formats."""
     folder, megabytes = Path(sys.argv[1]), int(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     arrays = generate(megabytes)

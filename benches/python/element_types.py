@@ -1,7 +1,8 @@
 """Times pixels as bytes beside floats, and ids beside one-hot samples: element_types.py [ROUNDS]
 
-Makes its data in a temporary folder, binds itself to one CPU, and runs each variant in a process of its own, in turn. Prints a
-table of Markdown: the best of all first sweeps, opening included, and the best of all later ones.
+Generates data in a temporary folder, binds itself to one CPU, and runs each variant in a separate
+process, in turn. Prints a Markdown table: the best of all first sweeps, opening included, and the
+best of all later sweeps.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ IMAGES, PIXELS = 20_000, 784
 SEQUENCES, LONGEST, WORDS = 100_000, 60, 50_000
 SWEEPS = 30
 
-#: The variants of each kind of data; the others are compared with the first one.
+#: The variants of each kind of data. The first one is the baseline.
 VARIANTS = {
     "pixels in memory": ["float32", "uint8"],
     "pixels, CBF": ["float32", "uint8"],
@@ -34,7 +35,7 @@ VARIANTS = {
 
 
 def pixels() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Images, of which a fifth of the pixels is not black."""
+    """Returns images with four fifths of their pixels black."""
     random = np.random.default_rng(0)
     values = random.integers(256, size=(IMAGES, PIXELS), dtype=np.uint8)
     values[random.random(values.shape) < 0.8] = 0
@@ -42,7 +43,7 @@ def pixels() -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def make(folder: Path) -> None:
-    """Writes the files."""
+    """Writes the data files."""
     with open(folder / "pixels.ctf", "w") as file:
         for image in pixels().tolist():
             file.write(f"|x {' '.join(map(str, image))}\n")
@@ -62,7 +63,7 @@ def make(folder: Path) -> None:
 
 
 def convert(folder: Path, name: str, data: str) -> None:
-    """Converts a CTF file."""
+    """Converts a CTF file to CBF."""
     (folder / "data.cntk").write_text(
         f'deserializers = ( [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; {data} ] )'
     )
@@ -71,7 +72,7 @@ def convert(folder: Path, name: str, data: str) -> None:
 
 
 def data(folder: Path, what: str, variant: str) -> Any:
-    """The deserializer of a variant."""
+    """Returns the deserializer of a variant."""
     if what == "pixels in memory":
         return cntk_reader.from_arrays(x=pixels().astype(variant))
     if what == "pixels, CBF":
@@ -85,7 +86,7 @@ def data(folder: Path, what: str, variant: str) -> Any:
 
 
 def sweeps(folder: Path, what: str, variant: str) -> dict[str, float]:
-    """Seconds of the first sweep and of the fastest later one, and bytes of a sample."""
+    """Returns the seconds of the first and the best later sweep, and the bytes of a sample."""
     cntk_reader.set_threads(1)
     deserializer = data(folder, what, variant)
     times, stored, samples = [], 0, 0
@@ -112,7 +113,7 @@ def sweeps(folder: Path, what: str, variant: str) -> dict[str, float]:
 
 
 def best(folder: Path, what: str, rounds: int) -> dict[str, dict[str, float]]:
-    """The best figures of each variant."""
+    """Returns the best figures of each variant."""
     found: dict[str, dict[str, float]] = {}
     for _ in range(rounds):
         for variant in VARIANTS[what]:
@@ -124,7 +125,7 @@ def best(folder: Path, what: str, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Measures all, or one variant for another process."""
+    """Measures all variants, or only one as a subprocess."""
     if sys.argv[1:2] == ["sweeps"]:
         print(json.dumps(sweeps(Path(sys.argv[2]), *sys.argv[3:])))
         return

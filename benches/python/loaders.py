@@ -1,6 +1,6 @@
-"""The loaders that are measured, each with the same methods: batches of 64 sequences, shuffled, padded to the longest of the batch.
+"""Loaders with the same interface: shuffled batches of 64 sequences, padded to the longest one.
 
-Each is set up as its own documentation advises, with two threads or two worker processes.
+Each is set up as its documentation recommends, with two threads or two worker processes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from corpus import LABELS, LONGEST, PADDING, SHORTEST, TOKENS
 
 BATCH = 64
-#: Threads or processes.
+#: Loading threads or worker processes.
 WORKERS = 2
 
-#: Ids (sequences, longest), integers, with `PADDING` after the end of a sequence; and labels (sequences).
+#: Integer ids (sequences, longest), padded with `PADDING`, and labels (sequences).
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class CntkReader:
-    """This package: its own threads, ids padded by one call, no copies on the way to tensors."""
+    """This package, on its own threads. One call pads the ids, and tensors share its memory."""
 
     version = ""
 
@@ -36,41 +36,41 @@ class CntkReader:
         self.has_ids = suffix == "ids"
         ids = "int32" if self.has_ids else None
         if suffix != "cbf":
-            # The label is one sample a sequence: it makes minibatches count sequences.
+            # A sequence has one label, so minibatches count sequences.
             streams = {
                 "ids": cntk_reader.StreamDef(shape=TOKENS, is_sparse=True, ids=ids),
                 "label": cntk_reader.StreamDef(shape=LABELS, is_sparse=True, defines_mb_size=True),
             }
             data: Any = cntk_reader.CTFDeserializer(folder / "tokens.ctf", streams)
         else:
-            # In this format minibatches count the samples of the longest stream.
+            # In CBF, minibatches count the samples of the longest stream.
             data, size = cntk_reader.CBFDeserializer(folder / "tokens.cbf"), BATCH * (SHORTEST + LONGEST) // 2
         self.source = cntk_reader.MinibatchSource(data, minibatch_size=size)
 
     def batches(self) -> Iterator[Batch]:
-        """One sweep, or what is left of it."""
+        """Yields the batches of a sweep, or of its rest."""
         for minibatch in next(self.source.epochs()):
             words = minibatch["ids"]
             ids, _mask = words.padded(PADDING) if self.has_ids else words.padded_indices(PADDING)
             yield torch.from_numpy(ids), torch.from_numpy(minibatch["label"].indices())
 
     def state(self) -> Any:
-        """The state after the batch delivered last."""
+        """Returns the state after the last delivered batch."""
         return self.source.state_dict()
 
     def load(self, state: Any) -> None:
-        """Continues from a state."""
+        """Resumes from a state."""
         self.source.load_state_dict(state)
 
 
 def _pad(samples: list[Any]) -> Batch:
-    """Puts samples (ids, label) together."""
+    """Collates samples (ids, label)."""
     ids = torch.nn.utils.rnn.pad_sequence([ids for ids, _ in samples], batch_first=True, padding_value=PADDING)
     return ids, torch.tensor([label for _, label in samples])
 
 
 class _Mapped(torch.utils.data.Dataset[Any]):
-    """The sequences of a token file that is mapped into memory."""
+    """The sequences of a memory-mapped token file."""
 
     def __init__(self, folder: Path) -> None:
         self.tokens = np.load(folder / "tokens.npy", mmap_mode="r")
@@ -85,7 +85,7 @@ class _Mapped(torch.utils.data.Dataset[Any]):
 
 
 class _MappedBatches(_Mapped):
-    """Whole batches of such sequences, by vectorized NumPy."""
+    """Whole batches of these sequences, by vectorized NumPy."""
 
     def __getitem__(self, numbers: list[int]) -> Batch:  # type: ignore[override]
         chosen = np.asarray(numbers)
@@ -97,25 +97,28 @@ class _MappedBatches(_Mapped):
 
 
 class _Stateful:
-    """What loops over a loader of torch's kind."""
+    """Base class for loaders with the interface of torch's StatefulDataLoader."""
 
     loader: Any
 
     def batches(self) -> Iterator[Batch]:
-        """One sweep, or what is left of it."""
+        """Yields the batches of a sweep, or of its rest."""
         yield from self.loader
 
     def state(self) -> Any:
-        """The state after the batch delivered last."""
+        """Returns the state after the last delivered batch."""
         return self.loader.state_dict()
 
     def load(self, state: Any) -> None:
-        """Continues from a state."""
+        """Resumes from a state."""
         self.loader.load_state_dict(state)
 
 
 class DataLoader(_Stateful):
-    """torch's DataLoader over a mapped file, with a padding collate function; its state by torchdata's StatefulDataLoader."""
+    """torch's DataLoader over a mapped file, with a padding collate function.
+
+    Its state comes from torchdata's StatefulDataLoader.
+    """
 
     version = torch.__version__.split("+")[0]
 
@@ -131,12 +134,12 @@ class DataLoader(_Stateful):
 
 
 class BatchLoader(_Stateful):
-    """DataLoader whose sampler gives lists of numbers, and whose data set makes a batch at once."""
+    """DataLoader with a batch sampler, over a data set that builds whole batches."""
 
     version = DataLoader.version
 
     def __init__(self, folder: Path, is_stateful: bool) -> None:
-        # torch's own, with a state.
+        # The samplers of torch, with a state.
         from torchdata.stateful_dataloader.sampler import BatchSampler, RandomSampler
 
         data = _MappedBatches(folder)
@@ -147,7 +150,7 @@ class BatchLoader(_Stateful):
 
 
 class HuggingFace(_Stateful):
-    """The iterable data set of HF datasets over Arrow files, through DataLoader: shards shuffled, and a shuffle buffer."""
+    """DataLoader over an iterable HF data set, with shuffled shards and a shuffle buffer."""
 
     def __init__(self, folder: Path, is_stateful: bool) -> None:
         import datasets
@@ -186,7 +189,10 @@ def _pad_arrays(samples: list[dict[str, Any]]) -> Batch:
 
 
 class Grain(_Stateful):
-    """Grain over the mapped file: a global shuffle, padded batches, worker processes; its iterator has the state."""
+    """Grain over the mapped file: global shuffle, padded batches, worker processes.
+
+    The iterator holds the state.
+    """
 
     def __init__(self, folder: Path, is_stateful: bool) -> None:
         from importlib.metadata import version
@@ -194,7 +200,7 @@ class Grain(_Stateful):
         import grain
         from absl import flags
 
-        # Grain's workers read options that a program of absl parses.
+        # Grain's workers read flags that absl must have parsed.
         flags.FLAGS.mark_as_parsed()
         self.version = version("grain")
         data = grain.MapDataset.source(_Mapped(folder)).shuffle(seed=1)
@@ -203,16 +209,16 @@ class Grain(_Stateful):
         self.iterator = iter(self.loader)
 
     def batches(self) -> Iterator[Batch]:
-        """One sweep, or what is left of it."""
+        """Yields the batches of a sweep, or of its rest."""
         yield from self.iterator
         self.iterator = iter(self.loader)
 
     def state(self) -> Any:
-        """The state after the batch delivered last."""
+        """Returns the state after the last delivered batch."""
         return self.iterator.get_state()
 
     def load(self, state: Any) -> None:
-        """Continues from a state."""
+        """Resumes from a state."""
         self.iterator.set_state(state)
 
 
@@ -225,7 +231,7 @@ def _loader(is_stateful: bool) -> Any:
 
 
 def open_loader(name: str, folder: Path, is_stateful: bool) -> Any:
-    """The loader with this name. DataLoaders can only give their state if they are made for that."""
+    """Opens a loader by name. DataLoaders have a state only if `is_stateful`."""
     kinds: dict[str, Any] = {
         "dataloader": DataLoader,
         "dataloader-batches": BatchLoader,

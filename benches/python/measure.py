@@ -1,8 +1,11 @@
 """Measures one loader: measure.py sweeps|check|stop|resume|resume-first LOADER FOLDER
 
-sweeps: the time from opening to the first batch, and of two sweeps. check: what one sweep delivers, and memory. stop: reads half
-of a sweep, and writes the state and what was read to FOLDER. resume: continues from there, times the first batch, and counts what was
-lost or repeated; resume-first does not read on.
+- sweeps: times two sweeps, and the first batch from opening on.
+- check: checks the data of a sweep, and measures memory.
+- stop: reads half of a sweep, and writes the state and the digests of its sequences to FOLDER.
+- resume: continues from there, times the first batch, and counts lost and repeated sequences.
+- resume-first: the same, up to the first batch.
+
 Prints one line of JSON.
 """
 
@@ -25,10 +28,10 @@ import corpus
 
 
 def digests(batch: loaders.Batch) -> list[int]:
-    """A number for each sequence that depends on its ids, their order, and its label."""
+    """Returns a digest for each sequence, of its ids, their order, and its label."""
     ids, labels = (part.numpy().astype(np.uint64) for part in batch)
     weights = np.arange(1, ids.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    # 64 bits of the product of (place, id): equal sums of other ids are as good as impossible.
+    # A 64-bit hash of place and id: equal sums of different ids are practically impossible.
     mixed = (ids + np.uint64(1)) * (weights | np.uint64(1))
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -37,7 +40,7 @@ def digests(batch: loaders.Batch) -> list[int]:
 
 
 def expected(folder: Path) -> Counter[int]:
-    """The digests of all sequences."""
+    """Returns the digests of all sequences."""
     offsets, labels = np.load(folder / "offsets.npy"), np.load(folder / "labels.npy")
     tokens = np.load(folder / "tokens.npy")
     wanted: Counter[int] = Counter()
@@ -51,7 +54,7 @@ def expected(folder: Path) -> Counter[int]:
 
 
 def tree_memory() -> float:
-    """Bytes of this process and its descendants; what processes share is counted once (PSS)."""
+    """Returns the bytes of this process and its descendants; shared pages count once (PSS)."""
     children: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -72,7 +75,7 @@ def tree_memory() -> float:
 
 
 def sweeps(name: str, folder: Path) -> dict[str, Any]:
-    """The first sweep from before opening on; the second one is that of an open loader."""
+    """Times two sweeps, of which the first includes opening."""
     start = time.perf_counter()
     loader = loaders.open_loader(name, folder, False)
     first, seconds, sequences = None, [], 0
@@ -86,7 +89,10 @@ def sweeps(name: str, folder: Path) -> dict[str, Any]:
 
 
 def check(name: str, folder: Path) -> dict[str, Any]:
-    """All values of a sweep, and the most memory that was found every 50 batches, less that of Python and torch."""
+    """Checks all values of a sweep.
+
+    Memory is the peak over samples every 50 batches, less the memory of Python and torch before.
+    """
     wanted = expected(folder)
     before = tree_memory()
     loader = loaders.open_loader(name, folder, False)
@@ -102,7 +108,7 @@ def check(name: str, folder: Path) -> dict[str, Any]:
 
 
 def stop(name: str, folder: Path) -> dict[str, Any]:
-    """Half a sweep."""
+    """Reads half a sweep, and saves the state."""
     loader = loaders.open_loader(name, folder, True)
     half = len(np.load(folder / "labels.npy")) // 2
     read: list[int] = []
@@ -116,7 +122,7 @@ def stop(name: str, folder: Path) -> dict[str, Any]:
 
 
 def resume(name: str, folder: Path, only_first: bool = False) -> dict[str, Any]:
-    """The other half, in a new process; or its first batch."""
+    """Reads the other half, or only its first batch."""
     with open(folder / f"{name}.state", "rb") as file:
         state, read = pickle.load(file)
     counts = Counter(read)
@@ -130,7 +136,7 @@ def resume(name: str, folder: Path, only_first: bool = False) -> dict[str, Any]:
             return {"seconds": seconds}
         counts.update(digests(batch))
     if seconds is None:
-        # Nothing was left of very small data.
+        # Very small data have no batches left.
         seconds = time.perf_counter() - start
     wanted = expected(folder)
     lost = sum((wanted - counts).values())
@@ -139,8 +145,8 @@ def resume(name: str, folder: Path, only_first: bool = False) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Does what the arguments say."""
-    # As DataLoader does in its workers; in this process nothing is computed.
+    """Runs the measurement that the arguments name."""
+    # DataLoader does so in its workers; this process computes nothing.
     torch.set_num_threads(1)
     what, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     measures = {

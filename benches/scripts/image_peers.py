@@ -1,9 +1,10 @@
 """Times how another library reads images: image_peers.py LIBRARY FOLDER THREADS
 
-FOLDER has the images of benches/images. Prints one line of JSON: the library's version, the seconds in which it read all images, and what it
-read. Decoders read and decode each file on THREADS threads; then, in a second pass that is not timed, they sum up all values (see
-benches/images/sums.rs). The others are PyTorch's DataLoader with THREADS processes: random crops, scaled to 224 x 224, mirrored
-at random, less a mean image or as bytes, in batches of 64.
+FOLDER has the images of benches/images. Prints one line of JSON: the version of the library, the
+seconds to read all images, and their sums. Decoders read and decode each file on THREADS threads,
+and sum all values in a second pass that is not timed (see benches/images/sums.rs). The others are
+PyTorch's DataLoader with THREADS processes: random crops, scaled to 224 x 224, mirrored at random,
+less a mean image or as bytes, in batches of 64.
 """
 
 import json
@@ -16,12 +17,12 @@ import numpy
 
 library, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 paths = sorted(str(path) for path in (folder / "files").iterdir())
-# The part of the image that a crop has, and its proportions: those of cropType=RandomArea in the configurations of xtask.
+# Relative area and aspect ratio of crops, as in the configurations of benches/src/images/corpus.rs.
 AREA, ASPECT, SIDE, BATCH = (0.08, 1.0), (0.75, 4 / 3), 224, 64
 
 
 def simplejpeg():
-    """libjpeg-turbo with little around it."""
+    """A thin layer over libjpeg-turbo."""
     import simplejpeg
 
     def decode(path):
@@ -106,7 +107,7 @@ def time_loader(of_tensors, of_bytes=False):
     loader = torch.utils.data.DataLoader(
         Images(), BATCH, shuffle=True, num_workers=threads, persistent_workers=True
     )
-    # The first epoch starts the processes.
+    # The first epoch starts the workers; the second one is timed.
     for _ in range(2):
         begin, images = time.perf_counter(), 0
         for batch, labels in loader:

@@ -1,7 +1,8 @@
 """Times how another library reads a file: peers.py LIBRARY FILE THREADS COLUMNS
 
-Prints one line of JSON: the library's version, the seconds of the call that reads, and, not timed, what it read: rows, values,
-and the sum of (column + 1) * value. THREADS is the library's setting, where it has one.
+Prints one line of JSON: the version of the library, the seconds of the call that reads, and the
+numbers of rows and values and the sum of (column + 1) * value, which are not timed. THREADS sets
+the threads of libraries that have such a setting.
 """
 
 import json
@@ -13,7 +14,7 @@ library, path, threads, columns = sys.argv[1], sys.argv[2], int(sys.argv[3]), in
 for variable in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS"):
     os.environ[variable] = str(threads)
 
-import numpy  # noqa: E402 (the variables count only before)
+import numpy  # noqa: E402 (the variables must be set before)
 
 weights = numpy.arange(1, columns + 1, dtype=numpy.float64)
 names = [f"c{column}" for column in range(columns)]

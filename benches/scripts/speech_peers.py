@@ -1,7 +1,8 @@
-"""Times how another library reads features of speech: speech_peers.py LIBRARY FOLDER VALUES
+"""Times how another library reads speech features: speech_peers.py LIBRARY FOLDER VALUES
 
-FOLDER is a corpus of benches/speech. Prints one line of JSON: the library's version, the seconds in which it read all utterances,
-and, from a second reading that is not timed, what it read: frames, values, and a weighted sum (see benches/speech/sums.rs).
+FOLDER is a corpus of benches/speech. Prints one line of JSON: the version of the library, the
+seconds to read all utterances, and, from a second pass that is not timed, the numbers of frames and
+values and a weighted sum (see benches/speech/sums.rs).
 """
 
 import json
@@ -14,7 +15,7 @@ library, folder, values = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 
 def script(name):
-    """The paths and the first and last frames of a script file."""
+    """Yields the path and the first and last frame of each line of a script file."""
     for line in open(f"{folder}/{name}"):
         path, _, frames = line.partition("=")[2].rstrip("]\n").partition("[")
         yield (path, *map(int, frames.split(",")))

@@ -1,4 +1,5 @@
-//! The corpus: the same utterances as HTK archive, as HTK files and as Kaldi archive, with labels.
+//! Generates the corpus: the same utterances as an HTK archive, as HTK files and as a Kaldi
+//! archive, with labels.
 
 use crate::random::Random;
 use crate::sums::{Sums, UNIT};
@@ -9,28 +10,29 @@ use std::path::Path;
 
 /// Length of a frame in units of 100 ns.
 const PERIOD: u32 = 100_000;
-/// HTK's number for features of a filter bank.
+/// HTK's code for filter bank features.
 const FBANK: u16 = 7;
-/// Classes of the labels.
+/// Number of label classes.
 const STATES: u32 = 132;
-/// The longest run of one class, in frames.
+/// Maximum length of a run of one class in frames.
 const LONGEST: u32 = 9;
 
-/// How large a corpus is.
+/// The size of a corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Utterances.
+    /// Number of utterances.
     pub utterances: u32,
-    /// Frames of an utterance.
+    /// Frames of each utterance.
     pub frames: u32,
-    /// Values of a frame.
+    /// Values of each frame.
     pub values: u32,
 }
 
 /// Writes the corpus. The file `sums.json` is written last, and marks the corpus as complete.
 ///
-/// `archive.mfc` and `archive.scp`: all utterances in one HTK file. `files/` and `files.scp`: a file for each, if they are asked
-/// for. `archive.ark` and `ark.scp`: Kaldi's matrices. `labels.mlf` and `states.list`: the labels of all of these.
+/// All utterances are in the HTK file `archive.mfc` with the script `archive.scp`, and as matrices
+/// in the Kaldi archive `archive.ark` with `ark.scp`; `with_files` also in one file each under
+/// `files/`, with `files.scp`. `labels.mlf` and `states.list` hold the labels of all of them.
 pub fn generate(folder: &Path, size: Size, with_files: bool) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder.join("files"))?;
     let root = std::path::absolute(folder)?;
@@ -90,7 +92,7 @@ pub fn generate(folder: &Path, size: Size, with_files: bool) -> Result<(), Box<d
     Ok(())
 }
 
-/// The header of an HTK file of `frames` frames.
+/// Returns the header of an HTK file with this number of frames.
 fn header(size: Size, frames: u32) -> Result<[u8; 12], Box<dyn Error>> {
     let mut header = [0; 12];
     header[0..4].copy_from_slice(&frames.to_be_bytes());
@@ -100,7 +102,7 @@ fn header(size: Size, frames: u32) -> Result<[u8; 12], Box<dyn Error>> {
     Ok(header)
 }
 
-/// The labels of an utterance: runs of random states.
+/// Writes the labels of an utterance: runs of random states.
 fn write_labels(out: &mut impl Write, key: &str, frames: u32, random: &mut Random) -> std::io::Result<()> {
     writeln!(out, "\"*/{key}.lab\"")?;
     let mut begin = 0;
@@ -113,7 +115,7 @@ fn write_labels(out: &mut impl Write, key: &str, frames: u32, random: &mut Rando
     writeln!(out, ".")
 }
 
-/// As `p07_s3`: the middle state of a phone.
+/// Returns the name of a state, such as `p07_s3`: the middle state of a phone.
 fn state_name(state: u32) -> String {
     format!("p{:02}_s{}", state / 3, state % 3 + 2)
 }

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The system's allocator, counted.
+/// The system's allocator, with a counter.
 struct Counting;
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -13,17 +13,18 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that are allocated now, by all threads.
+/// Returns the bytes that all threads have allocated and not freed.
 pub fn bytes() -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
-// SAFETY: each function passes its arguments unchanged to the function of the same name of `System`, and returns its result.
-// Changing an atomic neither allocates nor unwinds.
+// SAFETY: each method passes its arguments unchanged to the same method of `System`, and returns
+// its result. Changing an atomic neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
+        // SAFETY: the caller guarantees, as `GlobalAlloc::alloc` requires, that `layout` has a
+        // nonzero size; `System.alloc` requires the same.
         unsafe { System.alloc(layout) }
     }
 
@@ -34,16 +35,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The difference is added modulo 2^64, which is right whether it is positive or negative.
+        // Adding the difference modulo 2^64 is correct for either sign.
         BYTES.fetch_add(size.wrapping_sub(layout.size()), Ordering::Relaxed);
-        // SAFETY: every block of this allocator came from `System` with the layout that it was requested with, and `size` is
-        // not zero and within the limits of `GlobalAlloc::realloc`.
+        // SAFETY: the caller guarantees that `block` came from this allocator with `layout`, hence
+        // from `System`, and that `size` is not zero and, rounded up to the alignment, at most
+        // `isize::MAX`.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: every block of this allocator came from `System` with the layout that it was requested with.
+        // SAFETY: the caller guarantees that `block` came from this allocator with `layout`, hence
+        // from `System`.
         unsafe { System.dealloc(block, layout) }
     }
 }

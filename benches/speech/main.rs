@@ -1,15 +1,17 @@
-//! Times reading of a generated corpus of speech features and labels, and checks the features that were read.
+//! Times reading of a generated corpus of speech features and labels, and checks the features.
 //!
-//! `cargo xtask bench --speech` makes the corpus and runs each measurement in a process of its own:
+//! `cargo xtask bench --speech` generates the corpus and runs each measurement in a separate
+//! process:
 //!
 //! ```text
 //! speech generate FOLDER UTTERANCES FRAMES VALUES [files]
-//!                                       writes a corpus in all formats, with `files` also as a file for each utterance,
-//!                                       and its sums when it is complete
+//!     writes a corpus in all formats, with `files` also as a file for each utterance, and its sums
+//!     when it is complete
 //! speech measure CONFIG MINIBATCH TRUNCATION [check]
-//!                                       one line of JSON: times of opening and of two sweeps, counts; `check` reads the
-//!                                       stream `features` once more, and adds sums of values in the order of the corpus
-//! speech open CONFIG                    one line of JSON: the time of opening, and the memory that the reader holds then
+//!     prints times of opening and of two sweeps, and counts, as one line of JSON; `check` reads
+//!     the stream `features` once more and adds its sums, for data in the order of the corpus
+//! speech open CONFIG
+//!     prints the time of opening, and the memory of the open reader, as one line of JSON
 //! ```
 
 mod generate;

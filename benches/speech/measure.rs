@@ -1,4 +1,4 @@
-//! The measurements.
+//! Measures reading and opening.
 
 use crate::live;
 use crate::sums::Sums;
@@ -12,10 +12,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// Sweeps that are timed.
+/// Number of timed sweeps.
 const SWEEPS: usize = 2;
 
-/// Opens a reader and reads. The first sweep's time begins with the start of the epoch.
+/// Times opening a reader and two sweeps. The first sweep begins with the start of the epoch.
 pub fn measure(
     config: &Path,
     minibatch: u64,
@@ -50,7 +50,8 @@ pub fn measure(
     Ok(result.to_string())
 }
 
-/// Opens a reader twice: the first time takes what the library's threads and tables hold as well.
+/// Times opening a reader, and counts the bytes that a second one holds: the first also allocates
+/// the threads and tables of the library.
 pub fn open(config: &Path) -> Result<String, Box<dyn Error>> {
     let settings = settings(config)?;
     let clock = Instant::now();
@@ -79,7 +80,7 @@ fn sweep(reader: &mut Reader, mut with: impl FnMut(&Minibatch)) -> cntk_reader::
     }
 }
 
-/// Adds the utterances of a minibatch, the first of which has the number `first`; returns how many there are.
+/// Adds the utterances of a minibatch, numbered from `first`, and returns their number.
 fn add(minibatch: &Minibatch, stream: usize, first: u64, sums: &mut Sums) -> u64 {
     let part = &minibatch.streams[stream];
     let values = part.dense::<f32>().expect("dense data");

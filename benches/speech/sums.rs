@@ -1,19 +1,19 @@
-//! What the values of a corpus are checked by: counts, and a sum in which each value has a weight of its own.
+//! Sums that check the values of a corpus: counts, and a weighted sum of all values.
 
 use serde_json::{Value, json};
 
-/// Values are multiples of this, so that sums of them are exact.
+/// Values are multiples of this unit, so that their sums are exact.
 pub const UNIT: f32 = 1.0 / 64.0;
 
 /// The sums of some utterances.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Values of all frames.
+    /// Number of values of all frames.
     pub values: u64,
-    /// Sum of value times weight, in units of [`UNIT`]. The weight of value `v` of frame `f` of utterance `u` is `((31 * u + f) mod 1009 + 1) *
-    /// (v + 1)`.
+    /// Sum of value times weight, in units of [`UNIT`]. The weight of value `v` of frame `f` of
+    /// utterance `u` is `((31 * u + f) mod 1009 + 1) * (v + 1)`.
     pub weighted: i64,
 }
 
@@ -27,7 +27,7 @@ impl Sums {
         self.weighted += ((31 * utterance + frame) % 1009 + 1) as i64 * sum;
     }
 
-    /// As a JSON object.
+    /// Returns the sums as a JSON object.
     pub fn json(&self) -> Value {
         json!({"frames": self.frames, "values": self.values, "weighted": self.weighted as f64 * f64::from(UNIT)})
     }

@@ -1,8 +1,8 @@
-//! This library in CNTK's place and CNTK's own modules, run in turn in the same driver.
+//! Measures this library in CNTK's place and CNTK's own modules, in turn, in the same driver.
 
 use crate::comparison::{Comparison, Goal, Row};
 use crate::data::{Data, Generator};
-use crate::host::{Hosts, Module, Read, Work};
+use crate::host::{HostTask, Hosts, Module, ReadPlan};
 use crate::options::Options;
 use crate::subject::{Results, alternate};
 use crate::table::{Table, number};
@@ -15,19 +15,19 @@ use tooling::project::Project;
 
 /// Sizes of small minibatches in samples.
 const SMALL: [u64; 3] = [1, 8, 32];
-/// Megabytes of the data that are read in small minibatches, at most.
+/// Maximum size in megabytes of the data that are read in small minibatches.
 const SMALL_SIZE: u64 = 20;
-/// Shapes whose small minibatches are measured: dense samples, and sequences of words.
+/// Shapes that are read in small minibatches: dense samples, and sequences of words.
 const SMALL_SHAPES: [&str; 2] = ["integers", "words"];
-/// Shapes that are measured in the binary format, too: dense and sparse.
+/// Shapes that are also measured in the binary format: dense and sparse.
 const BINARY_SHAPES: [&str; 2] = ["floats", "words"];
-/// Shapes on which the time to the first minibatch is measured: a sequence is a line, and lines
+/// Shapes whose first minibatch is timed: one without ids, where each line is a sequence, and one
 /// with ids.
 const FIRST_SHAPES: [&str; 2] = ["floats", "words"];
-/// Size of the text that binary data are made of, as a multiple of `--size`: binary data are read
-/// faster.
+/// Size of the text that is converted to binary data, as a multiple of `--size`: binary data are
+/// read faster.
 const BINARY_FACTOR: u64 = 2;
-/// Loading threads of the last table.
+/// Numbers of loading threads in the last table.
 const THREADS: [usize; 4] = [1, 2, 3, 4];
 
 /// Measures everything.
@@ -63,7 +63,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(text, count))
 }
 
-/// Those of the shapes that are asked for.
+/// Returns the shapes that the options select.
 fn shapes<'a>(options: &Options, shapes: &[&'a str]) -> Vec<&'a str> {
     shapes.iter().copied().filter(|&shape| options.shapes.iter().any(|wanted| wanted == shape)).collect()
 }
@@ -75,11 +75,11 @@ One driver loads both composite modules through CNTK's native interface; they ta
 count. Both processes have the same CPUs, this library as many loading threads as CPUs; CNTK's module, which has no
 setting for threads, works on the caller's. Data are in the page cache, randomized over all data, minibatches of {}
 samples, unless a row says otherwise. Sweep 1 begins with the start of the epoch; it loads, parses and packs; sweep 2 finds
-the data in memory. The first minibatch is timed from the opening of the reader on. Memory is the peak of resident memory
-less what the driver and CNTK's libraries had before. Copying is what the C library takes to copy as many bytes out of memory
+the data in memory. The time to the first minibatch includes opening the reader. Memory is the peak of resident memory
+less what the driver and CNTK's libraries had before. Copying is the time in which the C library copies as many bytes out of memory
 that no cache holds. Both modules have delivered the same number of minibatches and samples, and, in runs that are not timed,
-the same layouts and values, bit for bit. Times better is CNTK's time or memory divided by this library's; a goal without a
-unit is for that. A row that does not reach its goal says `missed`. The index is built when a randomized reader is opened.",
+the same layouts and values, bit for bit. Times better is CNTK's time or memory divided by this library's; goals without a
+unit are for this factor. Rows that do not reach their goal say `missed`. The index is built when a randomized reader is opened.",
         options.repetitions, options.minibatch,
     )
 }
@@ -95,7 +95,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Two sweeps of text.
+    /// Measures two sweeps of text.
     fn text(&mut self, shape: &'static str) -> Result<()> {
         let data = self.generator.text(shape, self.options.size)?;
         let sparse = matches!(shape, "words" | "bags");
@@ -136,7 +136,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Two sweeps of binary data.
+    /// Measures two sweeps of binary data.
     fn binary(&mut self, shape: &'static str) -> Result<()> {
         let text = self.generator.text(shape, BINARY_FACTOR * self.options.size)?;
         let data = self.generator.binary(&text)?;
@@ -157,28 +157,28 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Two sweeps of some data by both modules, with each number of CPUs.
+    /// Measures two sweeps by both modules, with each number of CPUs.
     fn sweeps(&self, what: &str, data: &Data) -> Result<Vec<(usize, Vec<Results>)>> {
         let config = self.generator.config(data, &[])?;
-        let read = Read { minibatch: self.options.minibatch, truncation: 0, samples: "inf", sweeps: "2" };
+        let read = ReadPlan { minibatch: self.options.minibatch, truncation: 0, samples: "inf", sweeps: "2" };
         let measure = |&cpus: &usize| Ok((cpus, self.both(what, &config, &read, cpus)?));
         self.cpus.iter().map(measure).collect()
     }
 
-    /// Measurements of both modules, CNTK's first, after their minibatches have been compared.
-    fn both(&self, what: &str, config: &Path, read: &Read<'_>, cpus: usize) -> Result<Vec<Results>> {
+    /// Measures both modules, CNTK's first, after comparing their minibatches.
+    fn both(&self, what: &str, config: &Path, read: &ReadPlan<'_>, cpus: usize) -> Result<Vec<Results>> {
         self.hosts.compare(self.project, what, config, read, cpus, self.options.repetitions)
     }
 
-    /// The cost of each small minibatch in the second sweep.
+    /// Measures the cost of each small minibatch in the second sweep.
     fn small(&mut self, shape: &'static str) -> Result<()> {
         let cpus = self.most_cpus();
         let data = self.generator.text(shape, self.options.size.min(SMALL_SIZE))?;
         let config = self.generator.config(&data, &[])?;
         for size in SMALL {
-            let read = Read { minibatch: size, truncation: 0, samples: "inf", sweeps: "2" };
+            let read = ReadPlan { minibatch: size, truncation: 0, samples: "inf", sweeps: "2" };
             let results = self.both(&format!("{shape}, minibatches of {size}"), &config, &read, cpus)?;
-            // The count is of both sweeps.
+            // `minibatches` counts both sweeps.
             let each = |results: &Results| -> Result<f64> {
                 Ok(results.median("/sweeps/1")? * 2e6 / results.median("/minibatches")?)
             };
@@ -199,20 +199,22 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The time to the first minibatch of data that are not randomized, without and with an index
-    /// beside the file.
+    /// Measures the time to the first minibatch of data that are not randomized, without and with
+    /// an index cache.
     fn first(&mut self, shape: &'static str) -> Result<()> {
         let cpus = self.most_cpus();
         let data = self.generator.text(shape, self.options.first_size)?;
         self.index(shape, &data)?;
         let minibatch = self.options.minibatch;
-        let read = Read { minibatch, truncation: 0, samples: &minibatch.to_string(), sweeps: "inf" };
+        let read = ReadPlan { minibatch, truncation: 0, samples: &minibatch.to_string(), sweeps: "inf" };
         for (what, flags) in [("", &["in-order"][..]), (" with index", &["in-order", "cache-index"])] {
             let config = self.generator.config(&data, flags)?;
             if !what.is_empty() {
-                // The format is CNTK's, so that one file serves both.
+                // The cache is in CNTK's format, so one file serves both modules.
                 let script = self.hosts.script(&read, "bench")?;
-                self.hosts.subject(Module::Own, &Work { config: &config, script: &script, cpus }).once()?;
+                self.hosts
+                    .subject(Module::Own, &HostTask { config: &config, script: &script, cpus })
+                    .once()?;
                 self.check_index(&data)?;
             }
             let results = self.both(&format!("{shape}, first minibatch{what}"), &config, &read, cpus)?;
@@ -220,7 +222,7 @@ impl Bench<'_> {
                 what: format!("first minibatch{what}, ms"),
                 data: format!("{shape}, {:.0} MB, in order", data.megabytes()),
                 cpus,
-                // The goal is for data of 1 GB.
+                // The goal holds for 1 GB of data.
                 goal: if what.is_empty() || self.options.first_size != 1000 {
                     Goal::NONE
                 } else {
@@ -234,12 +236,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The speed of building the whole index, which a randomized reader needs when it is opened.
+    /// Measures how fast the whole index is built, which opening a randomized reader requires.
     fn index(&mut self, shape: &str, data: &Data) -> Result<()> {
         let cpus = self.most_cpus();
         let config = self.generator.config(data, &[])?;
         let script = self.hosts.script_of_opening()?;
-        let subjects = self.hosts.both(&Work { config: &config, script: &script, cpus });
+        let subjects = self.hosts.both(&HostTask { config: &config, script: &script, cpus });
         let what = format!("{shape}, index");
         let results = alternate(self.project, &what, &subjects, self.options.repetitions, &[])?;
         let data_name = format!("{shape}, {:.0} MB", data.megabytes());
@@ -247,7 +249,7 @@ impl Bench<'_> {
         self.comparison.rate(row, &results, |results| Ok(data.megabytes() / results.median("/open")?))
     }
 
-    /// Fails if there is no index beside the data.
+    /// Fails if there is no index cache beside the data.
     fn check_index(&self, data: &Data) -> Result<()> {
         let name = data.path.file_name().context("data have a name")?.to_string_lossy().into_owned();
         let files = std::fs::read_dir(&self.generator.folder)?.filter_map(|entry| entry.ok());
@@ -257,7 +259,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// This library alone, with increasing numbers of threads.
+    /// Measures this library alone, with increasing numbers of threads.
     fn scaling(&self) -> Result<Table> {
         let mut table = Table::new(
             1,

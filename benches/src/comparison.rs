@@ -4,48 +4,49 @@ use crate::subject::Results;
 use crate::table::{Table, number};
 use anyhow::Result;
 
-/// What CNTK and this library measured, row by row.
+/// The measurements of CNTK and this library, row by row.
 pub struct Comparison {
-    /// What was measured.
+    /// The rows so far.
     pub table: Table,
 }
 
-/// What a row of the comparison is about.
+/// The description of a row.
 pub struct Row {
-    /// What was measured, with its unit.
+    /// The measured quantity, with its unit.
     pub what: String,
-    /// Of which data.
+    /// The data.
     pub data: String,
     /// CPUs of each process.
     pub cpus: usize,
-    /// What it should reach.
+    /// The goal of this library.
     pub goal: Goal,
 }
 
-/// What a row should reach.
+/// The goal of a row.
 #[derive(Clone, Copy)]
 pub struct Goal {
-    /// How many times better than CNTK.
+    /// Minimum factor by which this library is better than CNTK.
     pub times: Option<f64>,
-    /// This library's own number, with its unit: at least that for a rate, at most that for a cost.
+    /// Minimum of a rate or maximum of a cost of this library, with its unit.
     pub own: Option<(f64, &'static str)>,
 }
 
 impl Goal {
-    /// Nothing is asked for.
+    /// No goal.
     pub const NONE: Goal = Goal { times: None, own: None };
 
-    /// So many times CNTK's rate, or so small a part of its cost.
+    /// At least this factor better than CNTK.
     pub fn times(times: f64) -> Goal {
         Goal { times: Some(times), own: None }
     }
 
-    /// A rate that this library reaches, or a cost that it does not exceed.
+    /// At least this rate, or at most this cost, of this library.
     pub fn own(own: f64, unit: &'static str) -> Goal {
         Goal { times: None, own: Some((own, unit)) }
     }
 
-    /// The cell of a row: the goal, and whether the row misses it.
+    /// Formats the goal, marked as missed if `better`, the factor over CNTK, or `own`, the value of
+    /// this library, does not reach it.
     pub fn show(self, better: f64, own: f64, is_rate: bool) -> String {
         let reached = |(goal, _): (f64, _)| if is_rate { own >= goal } else { own <= goal };
         let is_missed =
@@ -58,14 +59,14 @@ impl Goal {
 }
 
 impl Comparison {
-    /// An empty table of this library beside a version of CNTK.
+    /// Creates an empty table for this version of CNTK.
     pub fn new(version: &str) -> Comparison {
         let cntk = format!("CNTK {version}");
         let headings = ["what", "data", "CPUs", &cntk, "cntk-reader", "times better", "goal"];
         Comparison { table: Table::new(2, &headings) }
     }
 
-    /// A number of which more is better.
+    /// Adds a row whose larger values are better.
     pub fn rate(
         &mut self,
         row: Row,
@@ -77,7 +78,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// A number of which less is better.
+    /// Adds a row whose smaller values are better.
     pub fn cost(
         &mut self,
         row: Row,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_that_are_missed_say_so() {
+    fn missed_goals_are_marked() {
         let both = Goal { own: Some((40.0, "million")), ..Goal::times(4.0) };
         assert_eq!(both.show(4.0, 40.0, true), "4, and 40 million");
         assert_eq!(both.show(3.9, 50.0, true), "missed: 4, and 40 million");

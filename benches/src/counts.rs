@@ -1,5 +1,5 @@
-//! Instructions of reading, counted by Callgrind: a baseline that does not depend on the machine's
-//! load.
+//! Counts the instructions of reading by Callgrind: a baseline that the load of the machine does
+//! not affect.
 
 use crate::Outcome;
 use crate::data::{Data, Generator};
@@ -12,9 +12,9 @@ use tooling::tools::{self, Tool};
 
 const NOTE: &str = "\
 Millions of instructions of opening the reader and five sweeps, randomized over all data, counted by Callgrind with one loading
-thread and the instructions up to AVX2, which Valgrind knows.";
+thread and AVX2, the largest instruction set that Valgrind supports.";
 
-/// Counts for all shapes.
+/// Counts instructions for all shapes.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     tools::need(project, &[Tool::Valgrind])?;
     let generator = Generator::new(project)?;
@@ -35,10 +35,10 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}"), count))
 }
 
-/// Sweeps of the program, the checked one included.
+/// Sweeps of the program, including the checked one.
 const SWEEPS: f64 = 5.0;
 
-/// The instructions of a run.
+/// Returns the number of instructions of a run.
 fn count(project: &Project, program: &str, data: &Data, minibatch: u64) -> Result<u64> {
     let run = bound("valgrind", &project.root, 1);
     let run = run.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", program]);

@@ -1,5 +1,5 @@
-//! Users' deserializers: a table of numbers in a CSV file, read by a Python class, the same class
-//! under CNTK's own Python package, and one in Rust.
+//! User-defined deserializers of a CSV table of numbers: a Python class, the same class under
+//! CNTK's own Python package, and one in Rust.
 
 use crate::Outcome;
 use crate::data::Data;
@@ -22,12 +22,12 @@ const MINIBATCH: &str = "128";
 const ORDERS: [&str; 2] = ["ordered", "shuffled"];
 
 const NOTE: &str = "\
-Rows of 151 quoted columns, read as minibatches of 128 by users' deserializers: the class of `examples/python/csv_deserializer.py`, which
-parses by pandas, in CNTK 2.7 and through this library; and `examples/rust/csv.rs`. One sweep, opening included, in memory that has not
-been used before, data in the page cache; medians. CNTK takes minutes for a shuffled sweep: it runs once. Where rows lie in the file,
-their values, and in shuffled data their labels, were checked in sweeps that are not timed; of CNTK's the ordered one.";
+Rows of 151 quoted columns, read as minibatches of 128 by user-defined deserializers: the class of
+`examples/python/csv_deserializer.py`, which parses with pandas, in CNTK 2.7 and through this library; and `examples/rust/csv.rs`.
+One sweep, opening included, in fresh memory, data in the page cache; medians. A shuffled sweep of CNTK takes minutes and runs once.
+Positions in the file, values, and for shuffled data labels were checked in sweeps that are not timed, of CNTK only the ordered one.";
 
-/// Makes a run from an order, and whether it is to check.
+/// Builds a run for an order, with or without a check.
 type Command = dyn Fn(&str, bool) -> Run;
 
 /// A reader of the table.
@@ -47,17 +47,17 @@ impl Reader {
     }
 }
 
-/// Where CNTK has a folder of its own, with pandas.
+/// The folder of a separate installation of CNTK with pandas.
 fn folder(project: &Project) -> PathBuf {
     project.target.join("csv/cntk")
 }
 
-/// Whether CNTK and Python are installed, with pandas.
+/// Whether CNTK with pandas and Python are installed.
 pub fn are_installed(project: &Project) -> bool {
     folder(project).join("pandas-ready").exists() && python::is_installed(project)
 }
 
-/// Installs CNTK with pandas unless it is there; returns the reason if that cannot be.
+/// Installs CNTK with pandas if necessary; returns the reason if it cannot be installed.
 fn install(project: &Project) -> Result<Option<String>> {
     let folder = folder(project);
     if folder.join("pandas-ready").exists() {
@@ -78,7 +78,7 @@ fn install(project: &Project) -> Result<Option<String>> {
     Ok(installed.err().map(|error| format!("{error:#}")))
 }
 
-/// Measures all readers, in the order of the file and shuffled.
+/// Measures all readers, in file order and shuffled.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     if let Some(reason) = install(project)? {
         return Ok(Outcome::Nothing(reason));
@@ -128,7 +128,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}"), count))
 }
 
-/// CNTK, this library's Python module, and the example in Rust.
+/// Builds the readers: CNTK, this library's Python module, and the Rust example.
 fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]> {
     project.part("the Rust example", || {
         dist::release(project, "build").args(["--package", "cntk-reader", "--example", "csv"]).go()
@@ -165,11 +165,11 @@ fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]>
     ])
 }
 
-/// Fails if a reader has not read what the generator wrote.
+/// Fails if a reader did not read the data that the generator wrote.
 fn check(reader: &str, found: &Value, expected: &Value, is_shuffled: bool) -> Result<()> {
     let rows = &expected["samples"];
     ensure!(found["samples"] == *rows, "{reader} read {} rows of {rows}", found["samples"]);
-    // Values are rounded up or down: allow ten times the expected error of their weighted sum.
+    // Values are rounded to 32 bits: allow ten times the expected error of their weighted sum.
     let unit = 10.0 * 6e-8 * (rows.as_f64().unwrap_or(0.0) * COLUMNS as f64).sqrt();
     let sums: &[(&str, f64)] = if is_shuffled {
         &[("pairs", 6.0)]
@@ -183,7 +183,7 @@ fn check(reader: &str, found: &Value, expected: &Value, is_shuffled: bool) -> Re
     Ok(())
 }
 
-/// A table of `size` megabytes, generated unless it exists, and the sums that a reader of it must
+/// Returns a table of `size` megabytes, generated if necessary, and the sums that a reader must
 /// find.
 fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
     let folder = project.target.join("bench-data");
@@ -204,7 +204,7 @@ fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
 fn write_table(path: &Path, rows: u64) -> Result<Value> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     let (mut line, mut state) = (Vec::new(), 88_172_645_463_325_252_u64);
-    // In units of the last digit, so that sums are exact.
+    // Counted in units of the last digit, so that sums are exact.
     let (mut labels, mut features, mut pairs) = (0i64, 0i64, 0i64);
     for row in 0..rows {
         let (weight, label) = ((row % 1009 + 1) as i64, (row % 10) as i64);
@@ -219,7 +219,7 @@ fn write_table(path: &Path, rows: u64) -> Result<Value> {
             features += weight * value;
             pairs += (label + 1) * value;
             line.extend(if value < 0 { b",\"-0.".as_slice() } else { b",\"0." });
-            // The standard library's formatting takes minutes in a program that is not optimized.
+            // The standard library's formatting takes minutes in an unoptimized program.
             let digit = |power| b'0' + (value.abs() / power % 10) as u8;
             line.extend([digit(10_000), digit(1000), digit(100), digit(10), digit(1), b'"']);
         }

@@ -1,4 +1,4 @@
-//! The data that are read, and the programs of `benches/`.
+//! Generates the data, and builds the programs of `benches/`.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tooling::run::Run;
 /// The shapes that `benches/sweeps` generates.
 pub const SHAPES: [&str; 4] = ["integers", "floats", "words", "bags"];
 
-/// The shape with this name.
+/// Checks that there is a shape with this name.
 pub fn check_shape(name: &str) -> Result<String> {
     if SHAPES.contains(&name) {
         return Ok(name.to_owned());
@@ -19,25 +19,25 @@ pub fn check_shape(name: &str) -> Result<String> {
     bail!("There is no shape '{name}'; the shapes are {}.", SHAPES.join(", "))
 }
 
-/// One file.
+/// A data file.
 #[derive(Debug, Clone)]
 pub struct Data {
-    /// Its shape.
+    /// The name of its shape.
     pub shape: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl Data {
-    /// An existing file.
+    /// Describes an existing file.
     pub fn new(shape: &str, path: PathBuf) -> Result<Data> {
         let bytes = std::fs::metadata(&path).with_context(|| path.display().to_string())?.len();
         Ok(Data { shape: shape.to_owned(), path, bytes })
     }
 
-    /// Samples of generated text: those of the stream that has most.
+    /// Returns the samples of generated text: the largest count of any stream.
     pub fn samples(&self) -> Result<u64> {
         let sums = std::fs::read_to_string(self.path.with_extension("sums"))?;
         let samples =
@@ -45,13 +45,13 @@ impl Data {
         samples.max().context("the sums of the data name no samples")
     }
 
-    /// Its size in megabytes.
+    /// Returns the size in megabytes.
     pub fn megabytes(&self) -> f64 {
         self.bytes as f64 / 1e6
     }
 }
 
-/// Builds a program of `benches/`; returns its path.
+/// Builds a program of `benches/`, and returns its path.
 pub fn program(project: &Project, name: &str) -> Result<String> {
     project.part(&format!("the program {name}, release mode"), || {
         let build = dist::release(project, "build");
@@ -62,17 +62,17 @@ pub fn program(project: &Project, name: &str) -> Result<String> {
     })
 }
 
-/// Generates data and converts them. Existing files are used.
+/// Generates and converts data. Existing files are reused.
 pub struct Generator<'a> {
     project: &'a Project,
     /// The program `sweeps`.
     pub program: String,
-    /// Where the data are.
+    /// The folder of the data.
     pub folder: PathBuf,
 }
 
 impl<'a> Generator<'a> {
-    /// Builds the program.
+    /// Builds the program `sweeps`.
     pub fn new(project: &'a Project) -> Result<Generator<'a>> {
         let folder = project.target.join("bench-data");
         std::fs::create_dir_all(&folder)?;
@@ -83,17 +83,19 @@ impl<'a> Generator<'a> {
         self.project.run(&self.program)
     }
 
-    /// The shapes of a family, and what the data of each look like.
+    /// Returns the names of the shapes of a family, with their descriptions.
     pub fn family(&self, seed: u64) -> Result<Vec<(String, String)>> {
         let lines = self.run().args(["family", &seed.to_string()]).output()?;
         let shape = |line: &str| {
-            line.split_once('\t').map(|(name, looks)| (name.to_owned(), looks.to_owned())).context("a shape")
+            line.split_once('\t')
+                .map(|(name, description)| (name.to_owned(), description.to_owned()))
+                .context("a shape")
         };
         lines.lines().map(shape).collect()
     }
 
-    /// Text of `size` megabytes. The file of sums beside it is written last and marks the text as
-    /// complete.
+    /// Returns text of `size` megabytes. The file of sums beside it is written last, and marks the
+    /// text as complete.
     pub fn text(&self, shape: &str, size: u64) -> Result<Data> {
         let path = self.folder.join(format!("{shape}-{size}.ctf"));
         if !path.with_extension("sums").exists() || !path.exists() {
@@ -104,8 +106,8 @@ impl<'a> Generator<'a> {
         Data::new(shape, path)
     }
 
-    /// The values of some text in CNTK's binary format. The library puts the file there only when
-    /// it is complete.
+    /// Returns text converted to CNTK's binary format. The library gives the file its name only
+    /// when it is complete.
     pub fn binary(&self, text: &Data) -> Result<Data> {
         let path = text.path.with_extension("cbf");
         if !is_newer(&path, &text.path) {
@@ -116,7 +118,7 @@ impl<'a> Generator<'a> {
         Data::new(&text.shape, path)
     }
 
-    /// The values of some text as one table, and the sums that a reader of it must find.
+    /// Returns text converted to a table, and the sums that a reader of it must find.
     pub fn table(&self, text: &Data, extension: &str) -> Result<(Data, Value)> {
         let path = text.path.with_extension(extension);
         let sums = text.path.with_extension(format!("{extension}.sums"));
@@ -129,7 +131,7 @@ impl<'a> Generator<'a> {
         Ok((Data::new(&text.shape, path)?, serde_json::from_str(&std::fs::read_to_string(&sums)?)?))
     }
 
-    /// A reader configuration for some data, in a file of its own.
+    /// Writes a reader configuration for some data, and returns its path.
     pub fn config(&self, data: &Data, flags: &[&str]) -> Result<PathBuf> {
         let name = data.path.file_name().context("data have a name")?.to_string_lossy().into_owned();
         let path = self.folder.join(format!("{name}{}.config", flags.concat()));

@@ -1,10 +1,10 @@
-//! Random shapes and look-alikes of public corpora: both composite modules in the same driver, as
-//! [`super::cntk`] has them.
+//! Measures random shapes and look-alikes of public corpora by both composite modules, in the same
+//! driver as [`super::cntk`].
 
 use crate::Outcome;
 use crate::comparison::Goal;
 use crate::data::Generator;
-use crate::host::{Hosts, Read};
+use crate::host::{Hosts, ReadPlan};
 use crate::options::Options;
 use crate::subject::Results;
 use crate::table::{Table, number};
@@ -14,42 +14,42 @@ use tooling::machine;
 use tooling::project::Project;
 
 const NOTE: &str = "\
-Shapes are drawn by the seed after `--family`; those with names are look-alikes of public corpora. One driver loads both
-composite modules through CNTK's native interface; they take turns, and the medians of their runs count. Data are in the page
-cache, randomized over all data, minibatches of 256 samples unless the command has `--minibatch`, or a 64th of the data if
-that is less. Sweep 1 begins with the start of the epoch; it loads, parses and packs; sweep 2 finds the data in memory. Memory is the peak of resident memory less what the
-driver and CNTK's libraries had before. Before the runs that are timed, both have delivered the same layouts and values, bit for
-bit. Ratios are CNTK's time or memory by this library's. Those of copying are CNTK's time for sweep 2 by what the C library takes to copy as
-many bytes, in pieces as large as the minibatches and on all CPUs at a time, out of memory that no cache holds: who delivers the data as they are in memory cannot be
-faster.";
+The seed after `--family` draws the shapes; shapes with names are look-alikes of public corpora. One driver loads both composite
+modules through CNTK's native interface; they take turns, and the medians of their runs count. Data are in the page cache, randomized
+over all data. Minibatches have 256 samples unless the command has `--minibatch`, or a 64th of the data if that is less. Sweep 1 begins
+with the start of the epoch; it loads, parses and packs; sweep 2 finds the data in memory. Memory is the peak of resident memory less
+what the driver and CNTK's libraries had before. Before the timed runs both have delivered the same layouts and values, bit for bit.
+Ratios are CNTK's time or memory divided by this library's. The ratio of copying is CNTK's time for sweep 2 divided by the time in
+which the C library copies as many bytes, in pieces as large as the minibatches and on all CPUs at once, out of memory that no cache
+holds. A reader that stores values as it delivers them cannot exceed it.";
 
 const TUNING: &str = "\
-This library was tuned on families 1 to 9 and on the look-alikes, never on larger seeds: those are for records.";
+This library was tuned on families 1 to 9 and on the look-alikes. Families from 10 on are for records only.";
 
-/// The seeds below this are for tuning.
+/// Smaller seeds are for tuning.
 pub const FIRST_SEED_OF_RECORDS: u64 = 10;
 
-/// Minibatches of a sweep over long samples.
+/// Minimum number of minibatches of a sweep.
 const FEWEST_MINIBATCHES: u64 = 64;
 
-/// How many of the worst shapes are shown with what their time was spent on.
+/// Number of worst shapes whose time is broken down.
 const WORST: usize = 3;
 
-/// What was measured of a shape on a number of CPUs.
+/// The measurements of a shape with a number of CPUs.
 struct Row {
     name: String,
-    looks: String,
+    description: String,
     megabytes: f64,
     cpus: usize,
     cntk: Times,
     own: Times,
 }
 
-/// Seconds and bytes of one module.
+/// Seconds and peak bytes of one module.
 struct Times {
     open: f64,
     sweeps: [f64; 2],
-    /// What copying the minibatches of a sweep takes.
+    /// Time to copy the minibatches of a sweep.
     copying: f64,
     memory: f64,
 }
@@ -59,18 +59,18 @@ impl Times {
         Ok(Times {
             open: results.median("/open")?,
             sweeps: [results.median("/sweeps/0")?, results.median("/sweeps/1")?],
-            // Both sweeps were copied.
+            // `copy_by_all` is for both sweeps.
             copying: results.median("/copy_by_all")? / 2.0,
             memory: results.median("/memory")? - results.median("/memory_before")?,
         })
     }
 }
 
-/// A ratio of which the family has a worst, a median and a best one.
+/// A ratio whose worst, median and best values are reported.
 struct Ratio {
     what: &'static str,
     of: fn(&Row) -> f64,
-    /// What the worst and the median should be on one CPU, and on several.
+    /// Goals of the worst and the median value, on one CPU and on several.
     goals: Option<[[f64; 2]; 2]>,
 }
 
@@ -109,11 +109,11 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let shapes = generator.family(options.seed)?;
     let shapes = &shapes[..options.most_shapes.min(shapes.len())];
     let mut rows = Vec::new();
-    for (name, looks) in shapes {
+    for (name, description) in shapes {
         let data = generator.text(name, options.size)?;
         let config = generator.config(&data, &[])?;
         let minibatch = options.minibatch.min(data.samples()? / FEWEST_MINIBATCHES).max(1);
-        let read = Read { minibatch, truncation: 0, samples: "inf", sweeps: "2" };
+        let read = ReadPlan { minibatch, truncation: 0, samples: "inf", sweeps: "2" };
         for &cpus in options.threads.iter().filter(|&&cpus| cpus <= machine::cores()) {
             let results = hosts.compare(project, name, &config, &read, cpus, options.repetitions)?;
             let [cntk, own] = &results[..] else {
@@ -121,7 +121,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
             };
             rows.push(Row {
                 name: name.clone(),
-                looks: looks.clone(),
+                description: description.clone(),
                 megabytes: data.megabytes(),
                 cpus,
                 cntk: Times::of(cntk)?,
@@ -130,11 +130,11 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         }
     }
     let most = rows.iter().map(|row| row.cpus).max().context("no number of CPUs to measure with")?;
-    let of_seed = if options.seed < FIRST_SEED_OF_RECORDS { " This one was used for tuning." } else { "" };
+    let of_seed = if options.seed < FIRST_SEED_OF_RECORDS { " This family was used for tuning." } else { "" };
     let text = format!(
-        "{NOTE}\n\n{TUNING}{of_seed}\n\n{}\nThe shapes that gain least in sweep 1, and where this library's time goes: \
+        "{NOTE}\n\n{TUNING}{of_seed}\n\n{}\nThe shapes with the smallest ratio in sweep 1, and how this library spends its time: \
          milliseconds of opening, of loading \
-         (what sweep 1 takes longer than sweep 2) and of packing (sweep 2).\n\n{}\nAll shapes.\n\n{}",
+         (sweep 1 less sweep 2) and of packing (sweep 2).\n\n{}\nAll shapes.\n\n{}",
         summary(&rows),
         worst(&rows, most),
         all(&rows)
@@ -142,7 +142,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(text, rows.len()))
 }
 
-/// Worst, median and best of each ratio.
+/// Tabulates the worst, median and best value of each ratio.
 fn summary(rows: &[Row]) -> Table {
     let mut table =
         Table::new(2, &["CNTK by cntk-reader", "CPUs", "worst", "goal", "median", "goal", "best"]);
@@ -172,30 +172,31 @@ fn summary(rows: &[Row]) -> Table {
     table
 }
 
-/// The shapes whose first sweep gains least on this number of CPUs.
+/// Tabulates the shapes with the smallest ratio of first sweeps on this number of CPUs.
 fn worst(rows: &[Row], cpus: usize) -> Table {
     let mut table =
-        Table::new(2, &["shape", "what it looks like", "sweep 1", "MB", "opening", "loading", "packing"]);
+        Table::new(2, &["shape", "description", "sweep 1", "MB", "opening", "loading", "packing"]);
     let gain = RATIOS[0].of;
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.cpus == cpus).collect();
     rows.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
     for row in rows.iter().take(WORST) {
         let [first, second] = row.own.sweeps;
         let times = [row.own.open, (first - second).max(0.0), second].map(|seconds| number(seconds * 1e3));
-        let mut cells = vec![row.name.clone(), row.looks.clone(), number(gain(row)), number(row.megabytes)];
+        let mut cells =
+            vec![row.name.clone(), row.description.clone(), number(gain(row)), number(row.megabytes)];
         cells.extend(times);
         table.add(cells);
     }
     table
 }
 
-/// All rows.
+/// Tabulates all rows.
 fn all(rows: &[Row]) -> Table {
-    let mut headings = vec!["shape", "what it looks like", "CPUs", "sweep 1 MB/s", "sweep 2 MB/s"];
+    let mut headings = vec!["shape", "description", "CPUs", "sweep 1 MB/s", "sweep 2 MB/s"];
     headings.extend(RATIOS.iter().map(|ratio| ratio.what));
     let mut table = Table::new(2, &headings);
     for row in rows {
-        let mut cells = vec![row.name.clone(), row.looks.clone(), row.cpus.to_string()];
+        let mut cells = vec![row.name.clone(), row.description.clone(), row.cpus.to_string()];
         cells.extend(row.own.sweeps.map(|seconds| number(row.megabytes / seconds)));
         cells.extend(RATIOS.iter().map(|ratio| number((ratio.of)(row))));
         table.add(cells);

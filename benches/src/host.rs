@@ -1,4 +1,4 @@
-//! A composite module, CNTK's own or this project's, in the driver `host_replay`.
+//! Runs a composite module, CNTK's own or this project's, in the driver `host_replay`.
 
 use crate::subject::{Results, Subject, alternate, bound};
 use anyhow::Result;
@@ -6,16 +6,16 @@ use oracle::install::Cntk;
 use std::path::{Path, PathBuf};
 use tooling::project::Project;
 
-/// Whose module is measured.
+/// The module to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Module {
-    /// CNTK's own, with CNTK's deserializers below it.
+    /// CNTK's own, with CNTK's deserializers.
     Cntk,
     /// This project's.
     Own,
 }
 
-/// The driver, and both modules for it.
+/// The driver and both modules.
 pub struct Hosts {
     root: PathBuf,
     driver: PathBuf,
@@ -26,25 +26,25 @@ pub struct Hosts {
     scripts: PathBuf,
 }
 
-/// What is done with the data.
-pub struct Work<'a> {
+/// A task of the driver.
+pub struct HostTask<'a> {
     /// The reader configuration.
     pub config: &'a Path,
     /// The script of steps.
     pub script: &'a Path,
-    /// CPUs that the process may use; this project's module has as many loading threads.
+    /// CPUs of the process, and loading threads of this project's module.
     pub cpus: usize,
 }
 
-/// How much is read, from the data's start.
-pub struct Read<'a> {
+/// How the data are read, from their start.
+pub struct ReadPlan<'a> {
     /// Minibatch size in samples.
     pub minibatch: u64,
-    /// Steps of a truncated minibatch, or 0.
+    /// Steps of a truncated minibatch, or 0 for whole sequences.
     pub truncation: u64,
-    /// The epoch's samples, or `inf`.
+    /// Samples of the epoch, or `inf`.
     pub samples: &'a str,
-    /// The epoch's sweeps, or `inf`.
+    /// Sweeps of the epoch, or `inf`.
     pub sweeps: &'a str,
 }
 
@@ -68,9 +68,9 @@ impl Hosts {
         })
     }
 
-    /// A script that reads, by the step `bench` or `digest`.
-    pub fn script(&self, read: &Read<'_>, step: &str) -> Result<PathBuf> {
-        let Read { minibatch, truncation, samples, sweeps } = read;
+    /// Writes a script that reads by the step `bench` or `digest`.
+    pub fn script(&self, read: &ReadPlan<'_>, step: &str) -> Result<PathBuf> {
+        let ReadPlan { minibatch, truncation, samples, sweeps } = read;
         let path = self.scripts.join(format!("{step}-{minibatch}-{truncation}-{samples}-{sweeps}.script"));
         std::fs::write(
             &path,
@@ -79,49 +79,49 @@ impl Hosts {
         Ok(path)
     }
 
-    /// A script that only asks for the time and the memory that opening took.
+    /// Writes a script that only reports the time and memory of opening.
     pub fn script_of_opening(&self) -> Result<PathBuf> {
         let path = self.scripts.join("opening.script");
         std::fs::write(&path, "opening\n")?;
         Ok(path)
     }
 
-    /// A module at some work.
-    pub fn subject(&self, module: Module, work: &Work<'_>) -> Subject {
+    /// Returns the subject that runs a module.
+    pub fn subject(&self, module: Module, task: &HostTask<'_>) -> Subject {
         let (name, path) = match module {
             Module::Cntk => (format!("CNTK {}", self.version), &self.cntk),
             Module::Own => ("cntk-reader".to_owned(), &self.own),
         };
         let (root, library_path) = (self.root.clone(), self.library_path.clone());
-        let (cpus, threads) = (work.cpus, work.cpus.to_string());
+        let (cpus, threads) = (task.cpus, task.cpus.to_string());
         let driver = self.driver.to_string_lossy().into_owned();
-        let arguments = [path, work.config, work.script].map(Path::to_owned);
+        let arguments = [path, task.config, task.script].map(Path::to_owned);
         Subject::new(name, move || {
             let run = bound(&driver, &root, cpus).args(&arguments).env("LD_LIBRARY_PATH", &library_path);
             run.env("OMP_NUM_THREADS", &threads).env("CNTK_READER_THREADS", &threads)
         })
     }
 
-    /// Both modules at some work, CNTK's first.
-    pub fn both(&self, work: &Work<'_>) -> [Subject; 2] {
-        [Module::Cntk, Module::Own].map(|module| self.subject(module, work))
+    /// Returns the subjects that run both modules, CNTK's first.
+    pub fn both(&self, task: &HostTask<'_>) -> [Subject; 2] {
+        [Module::Cntk, Module::Own].map(|module| self.subject(module, task))
     }
 
-    /// What both modules measured while they read, CNTK's first. Before, they read in runs that are
-    /// not timed, and fail unless they delivered the same minibatches.
+    /// Measures both modules, CNTK's first. Fails unless both deliver the same minibatches in runs
+    /// that are not timed.
     pub fn compare(
         &self,
         project: &Project,
         what: &str,
         config: &Path,
-        read: &Read<'_>,
+        read: &ReadPlan<'_>,
         cpus: usize,
         repetitions: usize,
     ) -> Result<Vec<Results>> {
         let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
         let subjects = |step| -> Result<[Subject; 2]> {
             let script = self.script(read, step)?;
-            Ok(self.both(&Work { config, script: &script, cpus }))
+            Ok(self.both(&HostTask { config, script: &script, cpus }))
         };
         alternate(project, &format!("{what}, the same bits"), &subjects("digest")?, 1, &["/digest"])?;
         alternate(project, &what, &subjects("bench")?, repetitions, &["/minibatches", "/samples"])

@@ -1,4 +1,4 @@
-//! What to measure, as the command line says it.
+//! Parses the options of `cargo xtask bench`.
 
 use crate::data;
 use anyhow::{Result, bail, ensure};
@@ -8,27 +8,27 @@ use oracle::install;
 
 /// Options that take a value.
 const VALUES: [&str; 7] = ["size", "first-size", "minibatch", "repetitions", "shape", "threads", "version"];
-/// Options that take none, beside those of the modes.
+/// Options without a value, besides the modes.
 const FLAGS: [&str; 2] = ["no-record", "dirty"];
 
-/// What is measured beside what.
+/// A set of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// This library alone, from Rust.
     Sweeps,
-    /// Its instructions.
+    /// Instructions of this library alone.
     Counts,
     /// This library and CNTK's own modules, both through CNTK's native interface.
     Cntk,
     /// Random shapes and look-alikes of public corpora, as in [`Mode::Cntk`].
     Family,
-    /// One thread of this library's parser and what bounds it.
+    /// One thread of this library's parser, and its lower bounds.
     Parser,
-    /// This library and other readers of other formats.
+    /// This library beside other libraries' readers of other formats.
     Peers,
-    /// Users' deserializers in Python and Rust, and in CNTK.
+    /// User-defined deserializers in Python and Rust, and in CNTK.
     Csv,
-    /// Features of speech with labels, beside CNTK and other readers.
+    /// Speech features with labels, beside CNTK and other readers.
     Speech,
     /// Images, beside CNTK, decoders and PyTorch.
     Images,
@@ -51,12 +51,12 @@ impl Mode {
         Mode::Python,
     ];
 
-    /// The command that runs it.
+    /// Returns the command that runs this mode.
     pub fn command(self) -> String {
         format!("cargo xtask bench {}", self.flag()).trim_end().to_owned()
     }
 
-    /// The mode with this flag, without the dashes.
+    /// Finds a mode by its flag, given without the dashes.
     fn by_flag(name: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.flag().strip_prefix("--") == Some(name))
     }
@@ -76,7 +76,7 @@ impl Mode {
         }
     }
 
-    /// Whether it takes an option.
+    /// Whether this mode takes an option.
     fn takes(self, option: &str) -> bool {
         match option {
             "--minibatch" => matches!(self, Mode::Sweeps | Mode::Counts | Mode::Cntk | Mode::Family),
@@ -93,7 +93,7 @@ impl Mode {
         }
     }
 
-    /// Megabytes of each shape.
+    /// Default size of each data set in megabytes.
     fn size(self) -> u64 {
         match self {
             Mode::Sweeps => 200,
@@ -110,32 +110,32 @@ impl Mode {
     }
 }
 
-/// What to measure.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What is measured.
+    /// The measurements.
     pub mode: Mode,
-    /// What the shapes of a family are drawn by.
+    /// Seed of the family.
     pub seed: u64,
-    /// Shapes of a family that are measured, at most.
+    /// Maximum number of shapes of a family.
     pub most_shapes: usize,
-    /// Megabytes of each shape.
+    /// Size of each data set in megabytes.
     pub size: u64,
-    /// Megabytes of the data on which the time to the first minibatch is taken.
+    /// Size in megabytes of the data whose first minibatch is timed.
     pub first_size: u64,
     /// Numbers of loading threads.
     pub threads: Vec<usize>,
-    /// The shapes.
+    /// Names of the shapes.
     pub shapes: Vec<String>,
     /// Minibatch size in samples.
     pub minibatch: u64,
-    /// How often everything is measured; medians count.
+    /// Number of runs of each measurement; their medians are reported.
     pub repetitions: usize,
     /// CNTK's version.
     pub version: String,
-    /// Keep the result.
+    /// Whether to write a record.
     pub record: bool,
-    /// Keep it also where the checked-out files differ from the commit.
+    /// Whether to write a record of a tree with uncommitted changes.
     pub dirty: bool,
 }
 
@@ -161,7 +161,7 @@ impl Options {
         }
     }
 
-    /// The quickest run.
+    /// Returns the options of the shortest run.
     pub fn small(mode: Mode) -> Options {
         let mut options = Options {
             most_shapes: 2,
@@ -172,13 +172,13 @@ impl Options {
             ..Options::new(mode)
         };
         if matches!(mode, Mode::Cntk | Mode::Counts) {
-            // Each of CNTK's runs begins with the loading of its libraries, and counting is slow.
+            // Each run of CNTK first loads its libraries, and Callgrind is slow.
             options.shapes = vec!["words".to_owned()];
         }
         options
     }
 
-    /// What the command line asks for.
+    /// Parses a command line.
     pub fn parse(mut parser: Parser) -> Result<Options> {
         let (mut modes, mut flags, mut values) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(argument) = parser.next()? {
@@ -202,7 +202,7 @@ impl Options {
         }
         ensure!(
             modes.len() < 2,
-            "bench does one of --counts, --against-cntk, --family, --parser, --peers, --csv, --speech, --images and --python at a time."
+            "bench takes only one of --counts, --against-cntk, --family, --parser, --peers, --csv, --speech, --images and --python."
         );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
@@ -229,7 +229,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The command that measures this.
+    /// Returns the command line of these options.
     pub fn command(&self) -> String {
         let threads: Vec<String> = self.threads.iter().map(usize::to_string).collect();
         let mut command = self.mode.command();
@@ -256,7 +256,7 @@ impl Options {
 fn positive(text: &str) -> Result<u64> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => bail!("'{text}' is not a whole number above 0."),
+        _ => bail!("'{text}' is not a positive whole number."),
     }
 }
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_gives_its_options_again() {
+    fn command_round_trips() {
         for line in [
             "",
             "--peers --size 3",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_does_not_know() {
+    fn rejects_unknown_and_conflicting_options() {
         for line in [
             "--sizes 3",
             "--size 0",

@@ -1,5 +1,5 @@
-//! One thread that parses text, beside the least that any reader has to do and what general
-//! libraries take.
+//! Measures one thread that parses text, beside the minimum work of any reader and beside general
+//! number parsers.
 
 use crate::Outcome;
 use crate::data::{Generator, program};
@@ -12,9 +12,9 @@ use tooling::run::Run;
 
 const NOTE: &str = "\
 Megabytes of text a second on one thread, text in the page cache; the best of three runs in a process. Chunks: this library
-reads the file, parses it and fills its arrays. Read: the bytes are copied into a buffer. Newlines: they are counted, by
-memchr. fast-float2 and std: every number, row numbers too, is converted to f32, correctly rounded; the numbers have been
-found before, which is not timed, and are not stored.";
+reads the file, parses it and fills its arrays. Read: the bytes are copied into a buffer. Newlines: memchr counts them.
+fast-float2 and std: every number, row numbers too, is converted to f32, correctly rounded; finding the numbers is not timed,
+and results are not stored.";
 
 /// Measures all shapes.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {

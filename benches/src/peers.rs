@@ -1,4 +1,4 @@
-//! This library beside other libraries that read the same values from formats of their own.
+//! Measures this library beside other libraries that read the same values from other formats.
 
 use crate::data::{Data, Generator};
 use crate::options::Options;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tooling::project::Project;
 
-/// Loading threads of everybody.
+/// Threads of each library.
 const THREADS: usize = 2;
 /// Size of this library's minibatches.
 const MINIBATCH: u64 = 256;
-/// What pip installs.
+/// Packages that pip installs.
 const PACKAGES: [&str; 6] = ["numpy", "polars", "pyarrow", "duckdb", "scikit-learn", "xgboost-cpu"];
 
-/// The libraries that read a shape's values: the shape, its columns, the format, and the names.
+/// Shapes, with their columns, the format of the other libraries, and these libraries.
 const PEERS: [(&str, u32, &str, &[&str]); 2] = [
     ("floats", 150, "csv", &["polars", "pyarrow", "duckdb"]),
     ("bags", 100_000, "libsvm", &["xgboost", "scikit-learn"]),
@@ -25,12 +25,12 @@ const PEERS: [(&str, u32, &str, &[&str]); 2] = [
 
 const NOTE: &str = "\
 The same values, each library in its own format, two CPUs, two threads where a library can use them (scikit-learn has one for
-this), memory that has not been used before, data in the page cache; medians. What the libraries do is not the same: polars,
-pyarrow, DuckDB, xgboost and scikit-learn make one table or matrix of all the data; cntk-reader opens the file, which builds an index,
-and delivers all of it once, as minibatches of 256 samples in random order. CSV has no names or indexes; CTF has the name of each
-stream in every line. What each library read was checked: rows, values, and a sum over all.";
+this), fresh memory, data in the page cache; medians. The libraries do different work: polars, pyarrow, DuckDB, xgboost and
+scikit-learn build one table or matrix of all the data; cntk-reader opens the file, which builds an index, and delivers all of it
+once, as minibatches of 256 samples in random order. CSV has no names or indices; CTF has the name of each stream in every line.
+Rows, values and a weighted sum of all values were checked for each library.";
 
-/// Where Python and the libraries are.
+/// The folder of the Python environment.
 fn folder(project: &Project) -> PathBuf {
     project.target.join("peers")
 }
@@ -40,8 +40,8 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Makes a Python environment, `venv`, with some packages in a folder, unless it is there; returns
-/// the reason if that cannot be. The file `ready` marks it as complete.
+/// Creates the Python environment `venv` with some packages in a folder if necessary; returns the
+/// reason if that fails. The file `ready` marks it as complete.
 pub fn install(project: &Project, folder: &Path, packages: &[&str]) -> Result<Option<String>> {
     if folder.join("ready").exists() {
         return Ok(None);
@@ -56,7 +56,7 @@ pub fn install(project: &Project, folder: &Path, packages: &[&str]) -> Result<Op
     Ok(installed.err().map(|error| format!("{error:#}")))
 }
 
-/// Measures all peers and this library.
+/// Measures this library and all others.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     if let Some(reason) = install(project, &folder(project), &PACKAGES)? {
         return Ok(Outcome::Nothing(reason));
@@ -115,7 +115,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}{failures}"), count))
 }
 
-/// A library that reads a file.
+/// Returns the subject in which another library reads a file.
 fn peer(project: &Project, library: &'static str, file: &Data, columns: u32) -> Subject {
     let (root, script) = (project.root.clone(), project.path("benches/scripts/peers.py"));
     let python = folder(project).join("venv/bin/python");
@@ -126,7 +126,7 @@ fn peer(project: &Project, library: &'static str, file: &Data, columns: u32) -> 
     })
 }
 
-/// Fails if a library has not read what the file holds.
+/// Fails if a library did not read the content of the file.
 fn check(library: &str, found: &Value, expected: &Value) -> Result<()> {
     for count in ["rows", "values"] {
         ensure!(
@@ -137,19 +137,19 @@ fn check(library: &str, found: &Value, expected: &Value) -> Result<()> {
         );
     }
     let sums = [found, expected].map(|sums| sums["weighted"].as_f64().unwrap_or(f64::NAN));
-    // Values are rounded to 32 bits by the library, not by who wrote them.
+    // The library rounds values to 32 bits; the expected sum is not rounded.
     let near = (sums[0] - sums[1]).abs() <= 1e-6 * sums[1].abs() + 1.0;
     ensure!(near, "{library} read other values: their sum is {} instead of {}", sums[0], sums[1]);
     Ok(())
 }
 
-/// The library's version.
+/// Returns the version of the library.
 pub fn version(results: &Results) -> Result<String> {
     let version = results.first("/version").and_then(Value::as_str);
     Ok(version.context("`version` is missing")?.to_owned())
 }
 
-/// What an error says in the end: the line that a program printed before it failed.
+/// Returns the last line of an error: what a program printed before it failed.
 pub fn last_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let mut lines =

@@ -1,11 +1,11 @@
-//! `cargo xtask bench`: times reading, checks what was read, and keeps a record.
+//! `cargo xtask bench`: times reading, checks the data that were read, and writes a record.
 //!
-//! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode
-//! has a file here: [`sweeps`], this library alone; [`counts`], its instructions; [`cntk`], beside
-//! CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside
-//! other readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`];
-//! [`python`], token ids beside other loaders. All of them measure [`subject`]s on [`data`] and
-//! make a [`table`]; [`record`] keeps it.
+//! Each measurement runs in a separate process, so that peaks of memory are independent. Each mode
+//! has a module: [`sweeps`] (this library alone), [`counts`] (its instructions), [`cntk`] (beside
+//! CNTK), [`family`] (the same for random shapes), [`parser`] (one thread that parses), [`peers`]
+//! (other readers), [`csv`] (user-defined deserializers), [`speech`], [`images`] and [`python`]
+//! (token ids beside other loaders). All of them run [`subject`]s on [`data`] and fill a [`table`],
+//! which [`record`] writes.
 
 #[macro_use]
 extern crate tooling;
@@ -40,9 +40,9 @@ use tooling::project::Project;
 
 /// The result of a mode.
 enum Outcome {
-    /// Measured, as Markdown; and how many measurements there are.
+    /// The results as Markdown, and the number of measurements.
     Measured(String, usize),
-    /// Nothing was measured, for this reason.
+    /// The reason why nothing was measured.
     Nothing(String),
 }
 
@@ -55,14 +55,14 @@ fn main() -> ExitCode {
     })
 }
 
-/// Measures as the arguments say.
+/// Runs the command `bench`.
 fn bench(project: &Project, parser: Parser) -> Result<()> {
     let options = Options::parse(parser)?;
     let (tree, load) = (Tree::of(project)?, machine::load());
     if options.record && !options.dirty && !tree.is_clean() {
         bail!(
-            "A record is of a commit, and these files differ from {}:\n{}\nCommit them; or print the result without a \
-             record (--no-record), or keep a record that says so and is not published (--dirty).",
+            "A record belongs to a commit, and these files differ from {}:\n{}\nCommit them, print the result without \
+             recording it (--no-record), or record it as uncommitted (--dirty).",
             tree.commit,
             tree.changes.join("\n")
         );
@@ -97,7 +97,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     }
 }
 
-/// The short form, a step of `cargo xtask test`: every mode on very small data. Installs nothing.
+/// Runs every mode on very small data, as a step of `cargo xtask test`. Installs nothing.
 fn short_form(project: &Project) -> Result<Tally> {
     let mut tally = Tally::default();
     for mode in Mode::ALL {
@@ -112,7 +112,7 @@ fn short_form(project: &Project) -> Result<Tally> {
         };
         let command = mode.command();
         if !there {
-            let reason = "what it compares with is not installed; that command installs it";
+            let reason = "the software to compare with is not installed; that command installs it";
             tally = tally.and(Tally::skipped(format!("`{command}`: {reason}"))?);
             continue;
         }
@@ -124,7 +124,7 @@ fn short_form(project: &Project) -> Result<Tally> {
     Ok(tally)
 }
 
-/// `step [--quick]`: the short form. The last line that it prints is its result.
+/// Runs the command `step [--quick]`: the short form. Its last line of output is the result.
 fn step(project: &Project, mut parser: Parser) -> Result<()> {
     let mut project = project.clone();
     while let Some(argument) = parser.next()? {

@@ -1,5 +1,5 @@
-//! Batches of padded token ids in Python, beside the loaders that trainers use: PyTorch's
-//! DataLoader, HF datasets, mosaicml-streaming, Grain.
+//! Measures batches of padded token ids in Python, beside PyTorch's DataLoader, HF datasets,
+//! mosaicml-streaming and Grain.
 
 use crate::Outcome;
 use crate::comparison::Goal;
@@ -14,21 +14,20 @@ use tooling::dist::{self, Dist};
 use tooling::project::Project;
 use tooling::{python, pytorch};
 
-/// CPUs, loading threads of this library, worker processes of the others: `WORKERS` in
+/// CPUs, loading threads of this library, and worker processes of the others. Equals `WORKERS` in
 /// `benches/python/loaders.py`.
 const CPUS: usize = 2;
-/// What is installed beside PyTorch, into its environment. By one command, so that the versions fit
-/// each other, and by uv: pip tries one version after the other of packages that contradict each
-/// other, for more than ten minutes, where uv takes seconds.
+/// Packages that are installed into the environment of PyTorch. One command installs them all, so
+/// that their versions are compatible. By uv: pip backtracks for more than ten minutes.
 const PACKAGES: [&str; 4] = ["datasets", "grain", "mosaicml-streaming", "torchdata"];
 
 /// A loader of `benches/python/loaders.py`.
 struct Loader {
-    /// What that file calls it.
+    /// The name in that file.
     id: &'static str,
-    /// What the table calls it.
+    /// The name in the table.
     name: &'static str,
-    /// What it reads, in the folder of the data.
+    /// The files that it reads, in the folder of the data.
     data: &'static str,
     is_own: bool,
 }
@@ -49,7 +48,7 @@ pub fn are_installed(project: &Project) -> bool {
     pytorch::folder(project).join("ready").exists() && pytorch::folder(project).join("loaders").exists()
 }
 
-/// A Python with all loaders, or the reason why there is none.
+/// Returns a Python with all loaders, or the reason why there is none.
 fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     let marker = pytorch::folder(project).join("loaders");
     let python = match pytorch::environment(project)? {
@@ -84,8 +83,8 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
 
     let (mut measured, mut failures) = (Vec::new(), String::new());
     for loader in &LOADERS {
-        match bench.answers(loader) {
-            Ok(answers) => measured.push((loader, answers)),
+        match bench.check(loader) {
+            Ok(checks) => measured.push((loader, checks)),
             Err(error) if !loader.is_own => {
                 failures += &format!("\n{} could not be measured: {}\n", loader.name, last_line(&error));
             }
@@ -98,8 +97,8 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let sweeps = alternate(project, "two sweeps", &subjects("sweeps"), options.repetitions, &["/sequences"])?;
     let resumed = alternate(project, "resuming", &subjects("resume-first"), options.repetitions, &[])?;
     let mut rows = Vec::new();
-    for (((loader, answers), sweeps), resumed) in measured.into_iter().zip(&sweeps).zip(&resumed) {
-        rows.push(Row::new(loader, answers, sweeps, resumed)?);
+    for (((loader, checks), sweeps), resumed) in measured.into_iter().zip(&sweeps).zip(&resumed) {
+        rows.push(Row::new(loader, checks, sweeps, resumed)?);
     }
     let count = rows.len();
     let text = format!(
@@ -112,7 +111,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(text, count))
 }
 
-/// The sequences in all formats, made unless they are there; returns their folder.
+/// Generates the sequences in all formats if necessary; returns their folder.
 fn corpus(project: &Project, dist: &Dist, python: &Path, size: u64) -> Result<PathBuf> {
     let folder = project.target.join(format!("bench-data/tokens-{size}"));
     if !folder.join("complete").exists() {
@@ -139,9 +138,9 @@ struct Bench<'a> {
     folder: PathBuf,
 }
 
-/// What is not timed: whether a loader delivers what it should, and what a resume in the middle of
-/// a sweep loses or repeats.
-struct Answers {
+/// The results of the runs that are not timed: memory, and the sequences that resuming in the
+/// middle of a sweep loses or repeats.
+struct CheckResults {
     memory: f64,
     lost: u64,
     repeated: u64,
@@ -158,8 +157,8 @@ impl Bench<'_> {
         })
     }
 
-    /// What padding costs beside reading, and beside loops of NumPy. The program checks what it
-    /// times.
+    /// Measures padding beside reading, and beside loops in NumPy. The program checks the results
+    /// that it times.
     fn padding(&self) -> Result<String> {
         let printed = self.project.part("padding 20,000 sequences of words", || {
             let run = bound(&self.python.to_string_lossy(), &self.project.root, CPUS);
@@ -171,7 +170,7 @@ impl Bench<'_> {
         ))
     }
 
-    fn answers(&self, loader: &Loader) -> Result<Answers> {
+    fn check(&self, loader: &Loader) -> Result<CheckResults> {
         let [checked, _, resumed] = self.project.part(&format!("{}: checking", loader.id), || {
             let once = |what| self.subject(what, loader.id).once();
             Ok([once("check")?, once("stop")?, once("resume")?])
@@ -180,9 +179,9 @@ impl Bench<'_> {
             result[name].as_u64().with_context(|| format!("`{name}` is missing in {result}"))
         };
         let wrong = integer(&checked, "wrong")?;
-        ensure!(wrong == 0, "{wrong} sequences were not delivered once, as they are");
+        ensure!(wrong == 0, "{wrong} sequences were missing, repeated or wrong");
         let batch = checked["batch"].as_f64().context("`batch` is missing")?;
-        // The last one of a sweep is smaller, and of CBF others may be.
+        // The last batch of a sweep is smaller, and batches of CBF vary.
         ensure!((58.0..=64.5).contains(&batch), "batches have {batch} sequences instead of 64");
         let (lost, repeated) = (integer(&resumed, "lost")?, integer(&resumed, "repeated")?);
         ensure!(
@@ -190,28 +189,33 @@ impl Bench<'_> {
             "{lost} sequences were lost, and {repeated} repeated"
         );
         let memory = checked["memory"].as_f64().context("`memory` is missing")?;
-        Ok(Answers { memory, lost, repeated })
+        Ok(CheckResults { memory, lost, repeated })
     }
 }
 
-/// What was measured of a loader.
+/// The measurements of a loader.
 struct Row {
     loader: &'static Loader,
     version: String,
-    answers: Answers,
-    /// Sequences a second in two sweeps.
+    checks: CheckResults,
+    /// Sequences a second in each of two sweeps.
     rates: [f64; 2],
-    /// Seconds to the first batch: of a new loader, and of one that continues.
+    /// Seconds to the first batch of a new loader and of a resumed one.
     first: f64,
     resumed: f64,
 }
 
 impl Row {
-    fn new(loader: &'static Loader, answers: Answers, sweeps: &Results, resumed: &Results) -> Result<Row> {
+    fn new(
+        loader: &'static Loader,
+        checks: CheckResults,
+        sweeps: &Results,
+        resumed: &Results,
+    ) -> Result<Row> {
         let sequences = sweeps.median("/sequences")?;
         let rates = [sequences / sweeps.median("/sweeps/0")?, sequences / sweeps.median("/sweeps/1")?];
         let (first, resumed) = (sweeps.median("/first")?, resumed.median("/seconds")?);
-        Ok(Row { loader, version: version(sweeps)?, answers, rates, first, resumed })
+        Ok(Row { loader, version: version(sweeps)?, checks, rates, first, resumed })
     }
 }
 
@@ -230,7 +234,7 @@ fn table(rows: &[Row]) -> Table {
             "memory, MB",
         ],
     );
-    for Row { loader, version, answers, rates, first, resumed } in rows {
+    for Row { loader, version, checks, rates, first, resumed } in rows {
         table.add(vec![
             format!("{} {version}", loader.name),
             loader.data.to_owned(),
@@ -238,15 +242,15 @@ fn table(rows: &[Row]) -> Table {
             number(rates[1]),
             number(first * 1e3),
             number(resumed * 1e3),
-            answers.lost.to_string(),
-            answers.repeated.to_string(),
-            number(answers.memory / 1e6),
+            checks.lost.to_string(),
+            checks.repeated.to_string(),
+            number(checks.memory / 1e6),
         ]);
     }
     table
 }
 
-/// This library beside the fastest of the others.
+/// Compares this library with the fastest of the others.
 fn ratios(rows: &[Row]) -> Table {
     let mut table = Table::new(2, &["times the fastest other", "reads", "measured", "goal"]);
     for own in rows.iter().filter(|row| row.loader.is_own) {
@@ -268,16 +272,20 @@ fn note(options: &Options, folder: &Path, results: &Results) -> Result<String> {
         .map(|name| std::fs::metadata(folder.join(name)).map_or(0.0, |data| data.len() as f64 / 1e6));
     Ok(format!(
         "\
-{sequences} sequences of 8 to 120 token ids with a label each, shuffled, as tensors of 64 sequences that are padded to the longest of
-the batch (of CBF, whose minibatches count samples: 4096 ids, which 64 sequences have on average): {:.0} MB of CTF, {:.0} MB of CBF, {:.0} MB of 32-bit integers in the formats of the others. Two CPUs for all; this library reads on two threads, the others on two
-worker processes. Data are in the page cache; the medians of {} runs in turn count. Sweep 1 and the first batch begin before opening, after imports; sweep 2 is that of an
-open loader whose workers exist. Memory is the most that was found in a sweep, of the process and its workers, without what Python and PyTorch had before; what processes share
-counts once (PSS). Resuming: half a sweep was read and the state saved; a new process opens the loader, loads the state and gets the first batch.
-Lost and repeated are the sequences that the two halves have together not or twice. By digest, each loader has delivered all sequences and labels in a sweep that is not timed.
+{sequences} sequences of 8 to 120 token ids with a label each, shuffled, as tensors of 64 sequences that are padded to the longest
+one of the batch (for CBF, whose minibatches count samples, 4096 ids, the average of 64 sequences): {:.0} MB of CTF, {:.0} MB of CBF,
+{:.0} MB of 32-bit integers in the formats of the others. Each process tree has two CPUs; this library reads on two threads, the others
+on two worker processes. Data are in the page cache; the medians of {} runs in turn count. Sweep 1 and the first batch begin before
+opening, after imports; sweep 2 is read from an open loader whose workers exist. Memory is the peak of the process and its workers in
+a sweep, less the memory of Python and PyTorch before; shared pages count once (PSS). Resuming: half a sweep was read and the state
+saved; a new process opens the loader, loads the state and gets the first batch. Lost and repeated sequences are missing from both
+halves, or in them twice. By digest, each loader has delivered all sequences and labels in a sweep that is not timed.
 
-How each shuffles: this library all data (window of 128 chunks); DataLoader by a permutation; HF datasets 64 shards and a buffer of 10,000; Grain by a permutation; mosaicml-streaming by its default, one
-canonical node. DataLoader and Grain read a file that is mapped into memory and pad by `pad_sequence`; `whole batches` has a sampler of batches, and one NumPy gather a batch.
-Resuming uses torchdata's StatefulDataLoader and its samplers, Grain's iterators, and mosaicml's StreamingDataLoader. Persistent workers everywhere, other settings as they are by default.",
+Shuffling: this library over all data (window of 128 chunks); DataLoader and Grain by a permutation; HF datasets with 64 shards and a
+buffer of 10,000; mosaicml-streaming by its default, with one canonical node. DataLoader and Grain read a file that is mapped into
+memory and pad by `pad_sequence`; `whole batches` has a sampler of batches, and one NumPy gather a batch. Resuming uses torchdata's
+StatefulDataLoader and its samplers, Grain's iterators, and mosaicml's StreamingDataLoader. Workers are persistent, other settings
+are defaults.",
         sizes[0], sizes[1], sizes[2], options.repetitions,
     ))
 }

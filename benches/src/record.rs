@@ -1,18 +1,15 @@
-//! The records of measurements, in `benches/record/`: the newest of each mode and processor. The
-//! newest of each mode is also in `docs/performance.md`.
+//! Writes the record of a run to `benches/record/`, which keeps the newest of each mode and
+//! processor. `docs/performance.md` links to records, and its figures are copied from them by hand.
 
 use crate::data::SHAPES;
 use crate::family;
 use crate::options::{Mode, Options};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use tooling::machine::{self, Tree};
 use tooling::project::Project;
 
-/// The document that shows the newest records.
-const DOCUMENT: &str = "docs/performance.md";
-
-/// What a mode measures: a title, and the end of the file's name.
+/// Returns the title of a mode's records, and the suffix of their file names.
 fn subject(mode: Mode) -> (&'static str, &'static str) {
     match mode {
         Mode::Sweeps => ("Reading of generated text data", ""),
@@ -32,9 +29,9 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the
-/// machine's load before the run. Only the record of a clean tree goes into the document and
-/// replaces older records, and none of a seed that was used for tuning.
+/// Writes the record of a run, and returns its path. `tree` and `load` are the checkout and the
+/// machine's load before the run. The record replaces older ones of its mode and processor if it
+/// covers all shapes, the tree is clean, and the seed was not used for tuning.
 pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text: &str) -> Result<PathBuf> {
     let date = machine::date(project)?;
     let (title, suffix) = subject(options.mode);
@@ -50,33 +47,12 @@ pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text:
     std::fs::write(&path, record).with_context(|| format!("writing {}", path.display()))?;
     let is_for_tuning = options.mode == Mode::Family && options.seed < family::FIRST_SEED_OF_RECORDS;
     if options.shapes == SHAPES && !is_for_tuning && tree.is_clean() {
-        let name = path.file_name().context("a record has a name")?.to_string_lossy().into_owned();
-        let head = format!(
-            "[{name}](../benches/record/{name}): commit {tree}, {processor}, {cores} CPUs, `{command}`"
-        );
-        publish(&project.path(DOCUMENT), options.mode, &format!("{head}\n\n{text}"))?;
         delete_older(&path, suffix, &processor)?;
     }
     Ok(path)
 }
 
-/// Puts a record of all shapes into the document, in place of the last one.
-fn publish(document: &Path, mode: Mode, text: &str) -> Result<()> {
-    let old = std::fs::read_to_string(document).with_context(|| document.display().to_string())?;
-    let new = replace(&old, &mode.command(), text)?;
-    std::fs::write(document, new).with_context(|| document.display().to_string())
-}
-
-/// Replaces what is between a command's two marks.
-fn replace(document: &str, command: &str, text: &str) -> Result<String> {
-    let (begin, end) = (format!("<!-- {command} -->\n"), format!("<!-- end of {command} -->"));
-    let places = document.find(&begin).map(|at| at + begin.len()).zip(document.find(&end));
-    let (from, to) = places.with_context(|| format!("{DOCUMENT} has no place for `{command}`"))?;
-    ensure!(from <= to, "{DOCUMENT}: the marks of `{command}` are in the wrong order");
-    Ok(format!("{}\n{}\n\n{}", &document[..from], text.trim_end(), &document[to..]))
-}
-
-/// Deletes the other records of a mode and a processor; git history keeps them.
+/// Deletes the other records of a mode and processor. Git history keeps them.
 fn delete_older(newest: &Path, suffix: &str, processor: &str) -> Result<()> {
     for entry in std::fs::read_dir(newest.parent().context("a record is in a folder")?)? {
         let path = entry?.path();
@@ -91,18 +67,19 @@ fn delete_older(newest: &Path, suffix: &str, processor: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a record's file name is a date and a mode's suffix, and at most a number of the day.
+/// Whether a file name consists of a date, the mode's suffix, and at most a number within the day.
 fn is_of_mode(name: &str, suffix: &str) -> bool {
     let stem = name.strip_suffix(".md").and_then(|stem| stem.get("2024-05-31".len()..));
     let Some(number) = stem.and_then(|stem| stem.strip_prefix(suffix)) else { return false };
     number.is_empty() || number.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
+/// Whether a record was made on this processor.
 fn is_of_processor(record: &str, processor: &str) -> bool {
     record.contains(&format!("\n- machine: {processor}, "))
 }
 
-/// A name for the day's next record.
+/// Returns an unused path for a record of this date and mode.
 fn unused(folder: &Path, stem: &str) -> PathBuf {
     let name = |number: u32| {
         folder.join(if number == 1 { format!("{stem}.md") } else { format!("{stem}-{number}.md") })
@@ -118,8 +95,10 @@ fn unused(folder: &Path, stem: &str) -> PathBuf {
 mod tests {
     use super::*;
 
+    const PAGE: &str = include_str!("../../docs/performance.md");
+
     #[test]
-    fn records_of_a_mode_and_a_processor() {
+    fn record_names_and_processors() {
         let names =
             ["2024-05-30.md", "2024-05-30-2.md", "2024-05-30-cntk.md", "2024-05-30-cntk-12.md", "README.md"];
         assert_eq!(names.map(|name| is_of_mode(name, "")), [true, true, false, false, false]);
@@ -130,13 +109,20 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_a_place_for_each_mode() {
-        let document = include_str!("../../docs/performance.md");
+    fn page_links_to_existing_records() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+        let links = PAGE.split("](../benches/record/").skip(1);
+        let names: Vec<&str> = links.filter_map(|link| link.split(')').next()).collect();
+        assert!(!names.is_empty());
+        for name in names {
+            assert!(folder.join(name).is_file(), "docs/performance.md links to {name}; use a newer record");
+        }
+    }
+
+    #[test]
+    fn page_names_each_mode() {
         for mode in Mode::ALL {
-            let command = mode.command();
-            let new = replace(document, &command, "a table").expect("marks");
-            assert!(new.contains("-->\n\na table\n\n<!-- end"), "{command}");
-            assert_eq!(replace(&new, &command, "a table").expect("marks"), new);
+            assert!(PAGE.contains(&mode.command()), "{}", mode.command());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that measure, run in turn.
+//! Runs measuring programs in turn.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -7,30 +7,30 @@ use tooling::machine;
 use tooling::project::Project;
 use tooling::run::Run;
 
-/// Seconds after which a run is given up.
+/// Timeout of a run in seconds.
 const PATIENCE: &str = "3600";
 
-/// A program bound to the first `cpus` of the CPUs that this process may use.
+/// Binds a program to the first `cpus` of the CPUs that this process may use.
 pub fn bound(program: &str, folder: &Path, cpus: usize) -> Run {
     let cpus: Vec<String> = machine::cpus().iter().take(cpus).map(usize::to_string).collect();
     Run::new("timeout", folder, false).args([PATIENCE, "taskset", "-c", &cpus.join(","), program])
 }
 
-/// A program that reads some data and prints what it measured as JSON.
+/// A program that reads data and prints its measurements as JSON.
 pub struct Subject {
-    /// What it is called in tables.
+    /// The name in tables.
     pub name: String,
     command: Box<dyn Fn() -> Run>,
 }
 
 impl Subject {
-    /// A subject that this command measures.
+    /// Creates a subject that runs this command.
     pub fn new(name: impl Into<String>, command: impl Fn() -> Run + 'static) -> Subject {
         Subject { name: name.into(), command: Box::new(command) }
     }
 
-    /// Measures once. The last line that the program prints counts: the result itself, or a
-    /// driver's line for a step.
+    /// Measures once. The result is the last line of JSON that the program prints, or the field
+    /// `result` of a driver's line for a step.
     pub fn once(&self) -> Result<Value> {
         let output = (self.command)().output().with_context(|| self.name.clone())?;
         let line = output.lines().rfind(|line| line.starts_with('{'));
@@ -45,16 +45,16 @@ impl Subject {
     }
 }
 
-/// What the runs of one subject printed.
+/// The results of all runs of a subject.
 pub struct Results(Vec<Value>);
 
 impl Results {
-    /// A value of the first run, named by its JSON pointer.
+    /// Returns the value of the first run at a JSON pointer.
     pub fn first(&self, pointer: &str) -> Option<&Value> {
         self.0.first()?.pointer(pointer)
     }
 
-    /// The median of a number, named by its JSON pointer.
+    /// Returns the median of the numbers at a JSON pointer.
     pub fn median(&self, pointer: &str) -> Result<f64> {
         let number = |result: &Value| {
             let number = result.pointer(pointer).and_then(Value::as_f64);
@@ -72,8 +72,8 @@ impl Results {
     }
 }
 
-/// Measures the subjects in turn, `repetitions` times, so that a disturbance of one disturbs the
-/// others. The numbers at the JSON pointers `equal` must be the same in all runs of all subjects.
+/// Measures the subjects in turn, `repetitions` times, so that disturbances of the machine affect
+/// all of them. The values at the JSON pointers `equal` must agree in all runs of all subjects.
 pub fn alternate(
     project: &Project,
     what: &str,

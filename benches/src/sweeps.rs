@@ -1,4 +1,4 @@
-//! This library alone, from Rust: opening, two sweeps, memory.
+//! Measures this library alone, from Rust: opening, two sweeps, memory.
 
 use crate::Outcome;
 use crate::data::{Data, Generator};
@@ -12,7 +12,7 @@ use tooling::project::Project;
 const NOTE: &str = "\
 Randomized over all data, data in the page cache, minibatches of 256 samples unless the command has `--minibatch`. Sweep 1
 loads and parses, index is the time to open the reader, peak is the peak of resident memory after four sweeps, allocations
-are those per minibatch of the fourth sweep. The data of every run were checked in a fifth sweep, which is not timed.";
+are per minibatch of the fourth sweep. The data of every run were checked in a fifth sweep, which is not timed.";
 
 /// Measures all shapes and numbers of threads.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
@@ -55,7 +55,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}"), count))
 }
 
-/// This library's reader with `threads` loading threads on `cpus` CPUs.
+/// Returns the subject that runs this library with `threads` loading threads on `cpus` CPUs.
 pub fn own(
     project: &Project,
     generator: &Generator<'_>,

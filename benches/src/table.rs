@@ -1,4 +1,4 @@
-//! Tables in Markdown that are aligned in plain text, too.
+//! Markdown tables that are also aligned in plain text.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use std::fmt;
 pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Columns from the left that are text; the others are numbers.
+    /// Number of columns from the left that hold text; the others hold numbers.
     words: usize,
 }
 
 impl Table {
-    /// A table without rows. The first `words` columns are text.
+    /// Creates a table without rows. The first `words` columns hold text.
     pub fn new(words: usize, headings: &[&str]) -> Table {
         Table {
             headings: headings.iter().map(|&heading| heading.to_owned()).collect(),
@@ -20,13 +20,13 @@ impl Table {
         }
     }
 
-    /// Adds a row; it has as many cells as there are headings.
+    /// Adds a row, which must have a cell for each heading.
     pub fn add(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.headings.len(), "a row has a cell for each heading");
         self.rows.push(row);
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number with three significant digits, without an exponent.
+/// Formats a number with three significant digits, without an exponent.
 pub fn number(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 99.5 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! The generated values in other formats: CNTK's binary one, and those that other readers read.
+//! Converts generated data to CNTK's binary format, and to tables for other readers.
 
 use crate::shapes::Shape;
 use cntk_reader_core::stream::{ElementType, Storage};
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Bytes of a binary file's chunks: CNTK's own default for text.
+/// Size of the chunks of a binary file in bytes: CNTK's default for text.
 const CHUNK_SIZE: u64 = 32 << 20;
 
 /// Writes CNTK's binary format.
@@ -32,9 +32,10 @@ pub fn binary(shape: &Shape, data: &str, output: &str) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-/// Writes one table of all values of all streams, a line for every line of the data: CSV if they are dense, libsvm's
-/// format with the label 0 if they are sparse. A stream's columns follow those of the stream before it in the line.
-/// Returns a line of JSON with what a reader of the table must find: rows, values, and the sum of `(column + 1) * value`.
+/// Writes a table of all values, one line for every line of the data: CSV if streams are dense, the
+/// libsvm format with the label 0 if they are sparse. The columns of each stream follow the columns
+/// of the stream before it in the line. Returns a line of JSON with the numbers that a reader of
+/// the table must find: rows, values, and the sum of `(column + 1) * value`.
 pub fn table(shape: &Shape, data: &Path, output: &Path) -> Result<String, Box<dyn Error>> {
     let mut output = BufWriter::with_capacity(1 << 20, File::create(output)?);
     let (mut rows, mut values, mut weighted) = (0_u64, 0_u64, 0_f64);

@@ -1,26 +1,27 @@
-//! Random shapes: data that nobody has tuned a reader for, and look-alikes of public corpora that CNTK's users train on.
+//! Families of shapes: random ones, which no reader was tuned for, and look-alikes of public
+//! corpora that users of CNTK train on.
 
 use crate::member::{Comments, Ids, Lines, Member, Notation, Samples};
 use crate::random::Random;
 use crate::shapes::{Shape, Stream};
 use crate::sums::StreamSums;
 
-/// Members of a family that are drawn.
+/// Number of random members of a family.
 pub const DRAWN: u64 = 30;
 
-/// Bytes of the largest sequence, roughly.
+/// Approximate size of the largest sequence in bytes.
 const LARGEST_SEQUENCE: usize = 1 << 20;
 
-/// Bytes of a block, roughly.
+/// Approximate size of a block in bytes.
 const BLOCK: usize = 250_000;
 
-/// The names of a family's shapes: those that its seed draws, and the look-alikes.
+/// Returns the names of the shapes of a family: the random ones and the look-alikes.
 pub fn names(seed: u64) -> Vec<String> {
     let drawn = (1..=DRAWN).map(|number| format!("family-{seed}-{number:02}"));
     drawn.chain(LOOK_ALIKES.map(str::to_owned)).collect()
 }
 
-/// The shape with this name, and what it looks like.
+/// Finds a shape by its name; returns it with its description.
 pub fn find(name: &str) -> Option<(Shape, String)> {
     if let Some(member) = look_alike(name) {
         let number = LOOK_ALIKES.iter().position(|&known| known == name)? as u64;
@@ -33,7 +34,7 @@ pub fn find(name: &str) -> Option<(Shape, String)> {
     Some((shape(number, &member), member.to_string()))
 }
 
-/// The shape of a member's data.
+/// Returns the shape of a member's data.
 fn shape(number: u64, member: &Member) -> Shape {
     const TRIALS: u64 = 16;
     let size = |member: &Member| {
@@ -55,7 +56,7 @@ fn shape(number: u64, member: &Member) -> Shape {
     }
 }
 
-/// A number from 1 to `limit`; small ones are likelier, by their number of digits.
+/// Draws a number from 1 to `limit`, uniform on a logarithmic scale.
 fn size(random: &mut Random, limit: u32) -> u32 {
     let share = f64::from(random.below(1 << 20)) / f64::from(1 << 20);
     (f64::from(limit).powf(share).round() as u32).clamp(1, limit)
@@ -94,7 +95,7 @@ fn samples(random: &mut Random, name: String, lines: Lines) -> Samples {
     }
 }
 
-/// A random member.
+/// Draws a random member.
 fn draw(random: &mut Random) -> Member {
     let ids = pick(
         random,
@@ -106,7 +107,7 @@ fn draw(random: &mut Random) -> Member {
         .map(|number| {
             let length = random.below(20) as usize;
             let letters = (0..length).map(|_| char::from(b'a' + random.below(26) as u8));
-            // The first letter tells them apart.
+            // The first letter makes names distinct.
             std::iter::once(char::from(b'a' + number as u8)).chain(letters).collect()
         })
         .collect();
@@ -115,7 +116,7 @@ fn draw(random: &mut Random) -> Member {
     for place in (1..count).rev() {
         order.swap(place, random.below(place as u32 + 1) as usize);
     }
-    // The stream that comes first is on all lines, so that no line is empty.
+    // The first stream has a sample on all lines, so that no line is empty.
     let samples = names.into_iter().enumerate().map(|(stream, name)| {
         let may_be_short = longest > 1 && stream != order[0];
         let lines = if may_be_short {
@@ -163,7 +164,7 @@ fn plain(samples: Vec<Samples>, ids: Ids, longest: u32) -> Member {
     }
 }
 
-/// Data that look like those of public corpora in the text format.
+/// Names of the shapes that look like public corpora in the text format.
 const LOOK_ALIKES: [&str; 6] = ["slots", "phonemes", "handwriting", "reviews", "speech", "series"];
 
 fn look_alike(name: &str) -> Option<Member> {
@@ -178,7 +179,8 @@ fn look_alike(name: &str) -> Option<Member> {
     }
 }
 
-/// Air travel: words, their slots, and the intent on the first line; a comment after each.
+/// Air travel queries: words, their slots, and the intent on the first line; a comment after each
+/// sample.
 fn slots() -> Member {
     Member {
         comments: Some(Comments { longest: 12, every: 1, each_sample: true }),
@@ -195,7 +197,7 @@ fn slots() -> Member {
     }
 }
 
-/// Letters and phonemes of a word, with comments.
+/// Letters and phonemes of words, with comments.
 fn phonemes() -> Member {
     Member {
         comments: Some(Comments { longest: 6, every: 1, each_sample: true }),
@@ -211,14 +213,14 @@ fn phonemes() -> Member {
     }
 }
 
-/// Pixels as whole numbers, and a dense label before them.
+/// Pixels as whole numbers, after a dense label.
 fn handwriting() -> Member {
     let pixels = of("features", 784, false, Notation::Integer(256), Lines::All);
     let label = of("labels", 10, false, Notation::Integer(2), Lines::All);
     Member { order: vec![1, 0], ..plain(vec![pixels, label], Ids::None, 1) }
 }
 
-/// Counts of words, and a class.
+/// Word counts of reviews, after a class.
 fn reviews() -> Member {
     let words = Samples { entries: 120, ..of("words", 60_000, true, Notation::Integer(10), Lines::All) };
     Member {
@@ -227,13 +229,13 @@ fn reviews() -> Member {
     }
 }
 
-/// Frames of an utterance with their states.
+/// Frames of utterances, with their states.
 fn speech() -> Member {
     let features = Samples { signs: true, ..of("features", 39, false, Notation::Fixed(6), Lines::All) };
     plain(vec![features, of("labels", 9000, true, Notation::One, Lines::All)], Ids::Long, 800)
 }
 
-/// A time series, and what comes after it.
+/// Time series, with the value to predict on the first line.
 fn series() -> Member {
     let inputs = Samples { signs: true, ..of("n", 1, false, Notation::Trimmed(6), Lines::All) };
     plain(vec![inputs, of("o", 1, false, Notation::Trimmed(6), Lines::First)], Ids::Short, 20)

@@ -1,4 +1,5 @@
-//! Writes the data of a shape. Blocks are made on all cores and written in order, so the bytes are equal every time.
+//! Writes the data of a shape. Blocks are generated on all cores and written in order, so the bytes
+//! are reproducible.
 
 use crate::random::Random;
 use crate::shapes::Shape;
@@ -8,19 +9,19 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Blocks that one thread makes before they are written.
+/// Blocks that one thread generates before they are written.
 const BLOCKS_PER_THREAD: u64 = 8;
 
-/// Path of the sums of a data file.
+/// Returns the path of the sums of a data file.
 pub fn sums_path(data: &Path) -> PathBuf {
     data.with_extension("sums")
 }
 
-/// Writes `megabytes` megabytes of data, and the sums in a file of their own.
+/// Writes `megabytes` megabytes of data, and a file of sums beside them.
 pub fn generate(shape: &Shape, megabytes: u64, data: &Path) -> Result<(), Box<dyn Error>> {
     let size = megabytes * 1_000_000;
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    // The file of sums is written last: data without it are incomplete.
+    // The sums are written last: data without them are incomplete.
     let _ = fs::remove_file(sums_path(data));
     let mut file = File::create(data)?;
     let (mut written, mut block) = (0, 0);
@@ -37,7 +38,7 @@ pub fn generate(shape: &Shape, megabytes: u64, data: &Path) -> Result<(), Box<dy
                 .collect();
             jobs.into_iter().flat_map(|job| job.join().expect("making a block cannot fail")).collect()
         });
-        // Blocks beyond the size are dropped, so the number of threads does not change the file.
+        // Excess blocks are dropped, so the number of threads does not affect the file.
         for (text, part) in parts {
             if written < size {
                 file.write_all(&text)?;
@@ -52,7 +53,7 @@ pub fn generate(shape: &Shape, megabytes: u64, data: &Path) -> Result<(), Box<dy
     Ok(())
 }
 
-/// One block's text and sums.
+/// Generates the text and sums of a block.
 fn make(shape: &Shape, block: u64) -> (Vec<u8>, Sums) {
     let mut random = Random::new(shape.number, block);
     let mut text = Vec::with_capacity(400_000);

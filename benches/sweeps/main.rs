@@ -1,15 +1,20 @@
-//! Times whole sweeps over generated text data, and checks the data that were timed.
+//! Times sweeps over generated text data, and checks the data.
 //!
-//! `cargo xtask bench` generates the data and runs each measurement in a process of its own:
+//! `cargo xtask bench` generates the data and runs each measurement in a separate process:
 //!
 //! ```text
-//! sweeps family SEED                        names of the family's shapes, a tab, and what their data look like
-//! sweeps generate SHAPE MEGABYTES DATA      writes DATA and, when it is complete, DATA.sums
-//! sweeps binary SHAPE DATA OUTPUT           writes the same in CNTK's binary format
-//! sweeps table SHAPE DATA OUTPUT            writes the same as CSV or in libsvm's format; one line of JSON: sums
+//! sweeps family SEED
+//!     prints the name and description of each shape of the family, separated by a tab
+//! sweeps generate SHAPE MEGABYTES DATA
+//!     writes DATA and, when it is complete, DATA.sums
+//! sweeps binary SHAPE DATA OUTPUT
+//!     converts DATA to CNTK's binary format
+//! sweeps table SHAPE DATA OUTPUT
+//!     converts DATA to CSV or the libsvm format, and prints its sums as one line of JSON
 //! sweeps config SHAPE DATA [in-order] [cache-index]
-//!                                           the reader configuration
-//! sweeps measure SHAPE DATA MINIBATCH       one line of JSON: times, counts, allocations and peak memory
+//!     prints the reader configuration
+//! sweeps measure SHAPE DATA MINIBATCH
+//!     prints times, counts, allocations and peak memory as one line of JSON
 //! ```
 
 mod allocations;
@@ -34,8 +39,8 @@ fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
         ["family", seed] => {
             for name in family::names(seed.parse()?) {
-                let (_, looks) = family::find(&name).ok_or("A family has shapes of other names.")?;
-                println!("{name}\t{looks}");
+                let (_, description) = family::find(&name).ok_or("The family has no such shape.")?;
+                println!("{name}\t{description}");
             }
         }
         ["generate", shape, megabytes, data] => {

@@ -1,4 +1,4 @@
-//! The measurement: index, two timed sweeps, and a third, untimed one whose data are checked.
+//! Measures opening and timed sweeps, and checks the data of one more sweep.
 
 use crate::allocations;
 use crate::generate::sums_path;
@@ -12,12 +12,13 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// Sweeps that are timed. The times of the first two are reported. In the last one nothing is allocated any more, because by
-/// then there are as many minibatches as are ever in use at a time.
+/// Number of timed sweeps, of which the first two are reported. The last one allocates nothing: the
+/// pool has enough minibatches.
 const TIMED_SWEEPS: usize = 4;
 
-/// Measures, and returns one line of JSON: the format of the replay driver's step `bench`, with the allocations per
-/// minibatch of the last timed sweep and the peak of resident memory in bytes beside it.
+/// Measures, and returns one line of JSON in the format of the replay driver's step `bench`,
+/// extended by the allocations per minibatch of the last timed sweep and the peak of resident
+/// memory in bytes.
 pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box<dyn Error>> {
     let expected = std::fs::read_to_string(sums_path(data))?;
     let path = data.to_str().ok_or("The path of the data is not UTF-8.")?;
@@ -54,9 +55,7 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
     let mut sequences = Vec::new();
     sweep(&mut reader, |minibatch| add(minibatch, &shape.streams, &mut sums, &mut sequences))?;
     if sums.to_string() != expected.trim_end() {
-        return Err(
-            format!("Data were read wrongly.\nwritten: {}\nread:    {sums}", expected.trim_end()).into()
-        );
+        return Err(format!("The data differ.\nwritten: {}\nread:    {sums}", expected.trim_end()).into());
     }
     let in_timed_sweeps = TIMED_SWEEPS as u64 * sums.samples();
     if samples != in_timed_sweeps {
@@ -112,7 +111,7 @@ fn add_column(part: &StreamMinibatch, column: usize, stream: &Stream, sums: &mut
     sums.samples += 1;
 }
 
-/// The peak of resident memory so far in bytes, 0 where the system does not report it.
+/// Returns the peak of resident memory so far in bytes, or 0 if the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,33 +1,33 @@
-//! Data described by how its lines look: what the members of a [`family`](crate::family) are made of.
+//! Members of a [`family`](crate::family): shapes described by the form of their lines.
 
 use crate::random::Random;
 use crate::shapes::{Stream, number};
 use crate::sums::StreamSums;
 use std::fmt;
 
-/// How values are written.
+/// The notation of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     /// Always 1.
     One,
-    /// Whole numbers below this, and their negatives if `signs`.
+    /// Whole numbers below this limit, or their negatives with `signs`.
     Integer(u32),
     /// Decimals with this many digits after the point.
     Fixed(u32),
-    /// Decimals with up to this many digits after the point: zeros at the end are left out.
+    /// Decimals with up to this many digits after the point: trailing zeros are left out.
     Trimmed(u32),
-    /// A digit, a point, some digits, and a power of ten.
+    /// Scientific notation: a digit, a point, some digits, and a power of ten.
     Exponent,
 }
 
-/// Digits after the point of a value with an exponent, as a whole number of which [`Notation::Exponent`] is written.
+/// Values in [`Notation::Exponent`] are whole numbers divided by 10 to this power.
 const EXPONENT_DIGITS: u32 = 6;
 
-/// Values are below this when they are scaled to whole numbers, so that single precision holds them.
+/// Limit of values scaled to whole numbers, so that single precision represents them exactly.
 const LARGEST: u32 = 1 << 23;
 
 impl Notation {
-    /// The factor by which values become whole numbers.
+    /// Returns the factor that turns values into whole numbers.
     pub fn scale(self) -> u32 {
         match self {
             Notation::One | Notation::Integer(_) => 1,
@@ -36,7 +36,7 @@ impl Notation {
         }
     }
 
-    /// Writes a random value; returns it as a whole number.
+    /// Writes a random value, and returns it as a whole number.
     fn write(self, text: &mut Vec<u8>, random: &mut Random, signs: bool) -> i64 {
         let limit = match self {
             Notation::One => return push_one(text),
@@ -100,12 +100,12 @@ pub enum Lines {
     Last,
 }
 
-/// What a stream's samples look like.
+/// The samples of a stream.
 #[derive(Debug, Clone)]
 pub struct Samples {
-    /// Name and size.
+    /// Name, dimension and storage.
     pub stream: Stream,
-    /// How values are written.
+    /// The notation of values.
     pub notation: Notation,
     /// Whether half of the values are negative.
     pub signs: bool,
@@ -113,7 +113,7 @@ pub struct Samples {
     pub entries: u32,
     /// One sparse sample in this many has no entries; 0 for none.
     pub empty: u32,
-    /// Where the samples are.
+    /// The lines that have a sample.
     pub lines: Lines,
 }
 
@@ -184,18 +184,18 @@ impl fmt::Display for Samples {
     }
 }
 
-/// What lines begin with.
+/// The sequence ids at the beginning of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ids {
-    /// Nothing: each line is a sequence.
+    /// No ids: each line is a sequence.
     None,
-    /// Numbers from 0 on.
+    /// Consecutive numbers from 0.
     Short,
     /// Numbers of 16 digits.
     Long,
-    /// Digits that the reader takes as text.
+    /// Consecutive numbers that the reader treats as text.
     Digits,
-    /// Texts with letters. CNTK counts an error for each such line.
+    /// Text with letters. CNTK counts an error for each such line.
     Text,
 }
 
@@ -213,14 +213,14 @@ impl Ids {
     }
 }
 
-/// Comments.
+/// The comments of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comments {
-    /// Bytes of the longest one.
+    /// Size of the longest comment in bytes.
     pub longest: u32,
-    /// One place in this many has one.
+    /// One in this many places has a comment.
     pub every: u32,
-    /// Whether they may follow each sample, or only the last one of a line.
+    /// Whether comments may follow each sample, or only the last sample of a line.
     pub each_sample: bool,
 }
 
@@ -242,23 +242,23 @@ impl Comments {
 pub struct Member {
     /// The streams in alphabetical order, which is the reader's.
     pub samples: Vec<Samples>,
-    /// In this order the streams are in a line.
+    /// The order of the streams in a line.
     pub order: Vec<usize>,
     pub ids: Ids,
     /// Lines of the longest sequence.
     pub longest: u32,
     pub comments: Option<Comments>,
-    /// What separates samples.
+    /// The byte between samples.
     pub gap: u8,
-    /// What separates values.
+    /// The byte between values.
     pub blank: u8,
-    /// Blanks before the end of a line.
+    /// Number of blanks before the end of a line.
     pub trailing: usize,
     pub crlf: bool,
 }
 
 impl Member {
-    /// Writes one sequence and fills in its sums.
+    /// Writes a sequence, and fills in its sums.
     pub fn write(&self, text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSums]) {
         let last = random.below(self.longest);
         for line in 0..=last {
@@ -289,7 +289,7 @@ impl Member {
         }
     }
 
-    /// What the reader's configuration says before the deserializers.
+    /// Returns the lines of the reader's configuration before the deserializers.
     pub fn head(&self) -> &'static str {
         match self.ids {
             Ids::Digits | Ids::Text => "useNumericSequenceKeys = false\n",
@@ -297,7 +297,7 @@ impl Member {
         }
     }
 
-    /// What the deserializer's section says beside file and streams.
+    /// Returns the options of the deserializer besides file and streams.
     pub fn options(&self) -> &'static str {
         if self.ids == Ids::Text { "maxErrors = 1000000000\n    " } else { "" }
     }

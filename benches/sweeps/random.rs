@@ -1,21 +1,21 @@
-//! A small generator of random numbers (SplitMix64). Its numbers are equal on every machine and in every version.
+//! SplitMix64, a small generator of random numbers that are reproducible on every machine.
 
 /// The generator.
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for one block of one shape's data.
+    /// Creates the generator of a block of a shape's data.
     pub fn new(shape: u64, block: u64) -> Self {
         Random(mix(shape.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number in `0..limit`, for limits far below 2^32.
+    /// Returns a number in `0..limit`, for limits far below 2^32.
     pub fn below(&mut self, limit: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(limit)) >> 32) as u32
     }

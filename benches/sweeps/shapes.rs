@@ -1,4 +1,4 @@
-//! The shapes of data: what users of CNTK feed it.
+//! The shapes of data, modelled on the data of CNTK's users.
 
 use crate::family;
 use crate::random::Random;
@@ -7,13 +7,14 @@ use crate::sums::StreamSums;
 /// A stream of a shape.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// Name, in the file and of the stream. Shapes list their streams in alphabetical order, which is the reader's.
+    /// Name of the stream, also in the file. Shapes list their streams in alphabetical order, as
+    /// the reader does.
     pub name: String,
-    /// Values of a sample.
+    /// Number of values of a sample.
     pub dim: u32,
-    /// Whether only values that are not zero are written.
+    /// Whether only nonzero values are written.
     pub sparse: bool,
-    /// The factor by which values become whole numbers.
+    /// The factor that turns values into whole numbers.
     pub scale: u32,
 }
 
@@ -25,29 +26,29 @@ fn sparse(name: &str, dim: u32) -> Stream {
     Stream { name: name.to_owned(), dim, sparse: true, scale: 1 }
 }
 
-/// Writes one sequence and fills in its sums.
+/// Writes the sequence with a number, and fills in its sums.
 type Write = Box<dyn Fn(&mut Vec<u8>, &mut Random, u64, &mut [StreamSums]) + Send + Sync>;
 
 /// A shape of data.
 pub struct Shape {
-    /// Seeds its random numbers.
+    /// Seed of the random numbers.
     pub number: u64,
-    /// Its streams.
+    /// The streams.
     pub streams: Vec<Stream>,
-    /// Sequences of a block, the unit of generation: a quarter of a megabyte, roughly.
+    /// Sequences of a block, the unit of generation: about a quarter of a megabyte.
     pub block: u64,
     /// Lines of the configuration before the deserializers.
     pub head: &'static str,
-    /// What the text deserializer's section has beside file and streams.
+    /// Options of the text deserializer besides file and streams.
     pub options: &'static str,
-    /// Writes one sequence of the number and fills in its sums.
+    /// Writes a sequence.
     pub write: Write,
 }
 
-/// The names of the shapes that the records have been about from the first one on.
+/// The names of the fixed shapes, which most records measure.
 pub const NAMES: [&str; 4] = ["integers", "floats", "words", "bags"];
 
-/// The shape with this name: one of [`NAMES`], or of a [`family`].
+/// Finds a shape by its name: one of [`NAMES`], or of a [`family`].
 pub fn find(name: &str) -> Result<Shape, String> {
     let made = |number, streams, block, write| Shape { number, streams, block, head: "", options: "", write };
     Ok(match name {
@@ -60,7 +61,10 @@ pub fn find(name: &str) -> Result<Shape, String> {
             made(4, vec![sparse("answer", VOCABULARY), sparse("query", VOCABULARY)], 600, Box::new(bags))
         }
         _ => family::find(name).map(|(shape, _)| shape).ok_or_else(|| {
-            format!("There is no shape '{name}'; the shapes are {}, and those of families.", NAMES.join(", "))
+            format!(
+                "There is no shape '{name}'; the shapes are {}, and the shapes of families.",
+                NAMES.join(", ")
+            )
         })?,
     })
 }
@@ -71,8 +75,9 @@ const WORDS: u32 = 30_000;
 const VOCABULARY: u32 = 50_000;
 
 impl Shape {
-    /// The reader configuration for data of this shape: randomized, in windows that hold all of it (CNTK's default),
-    /// unless `in_order`. A file that ends with `.cbf` is a binary one.
+    /// Returns the reader configuration for data of this shape: randomized over all data, as is
+    /// CNTK's default, unless `in_order`. A file name that ends with `.cbf` selects the binary
+    /// format.
     pub fn config(&self, data: &str, in_order: bool, cache_index: bool) -> String {
         let mut inputs = String::new();
         for Stream { name, dim, sparse, .. } in &self.streams {
@@ -112,7 +117,7 @@ pub fn number(text: &mut Vec<u8>, mut value: u64) {
     text.extend_from_slice(&digits[start..]);
 }
 
-/// Appends ` row:1` or the like and adds it to the sums.
+/// Appends an entry such as ` row:1`, and adds it to the sums.
 fn entry(text: &mut Vec<u8>, row: u32, value: u32, sums: &mut StreamSums) {
     text.push(b' ');
     number(text, u64::from(row));
@@ -121,7 +126,7 @@ fn entry(text: &mut Vec<u8>, row: u32, value: u32, sums: &mut StreamSums) {
     sums.add_value(row, i64::from(value));
 }
 
-/// Images as bytes: 784 whole numbers, of which four fifths are zero, and a dense label.
+/// Images: 784 whole numbers from 0 to 255, four fifths of them zero, and a dense label.
 fn integers(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
     let [features, labels] = sums else { return };
     let class = random.below(10);
@@ -142,7 +147,7 @@ fn integers(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [Strea
     (features.samples, labels.samples) = (1, 1);
 }
 
-/// Measurements: 150 values between -2 and 2 with six digits after the point.
+/// Measurements: 150 values from -2 to 2 with six decimals.
 fn floats(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
     let [x] = sums else { return };
     text.extend_from_slice(b"|x");
@@ -165,7 +170,7 @@ fn floats(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamS
     x.samples = 1;
 }
 
-/// Sentences: 5 to 30 words, each a line with the sentence's id, the word and its tag.
+/// Sentences of 5 to 30 words, each on a line with the sentence's id, the word and its tag.
 fn words(text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSums]) {
     let [tag, word] = sums else { return };
     let length = 5 + random.below(26);
@@ -180,12 +185,12 @@ fn words(text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSum
     (tag.samples, word.samples) = (u64::from(length), u64::from(length));
 }
 
-/// Queries and answers as counts of words: about 10 and about 40 different words.
+/// Word counts of queries and answers, of about 10 and about 40 different words.
 fn bags(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
     let [answer, query] = sums else { return };
     for (name, expected, sums) in [(&b"|query"[..], 10, query), (&b" |answer"[..], 40, answer)] {
         text.extend_from_slice(name);
-        // Steps are `VOCABULARY / expected` on average, so about `expected` rows lie below VOCABULARY.
+        // The average step is `VOCABULARY / expected`, so about `expected` rows are in range.
         let mut row = random.below(2 * VOCABULARY / expected);
         while row < VOCABULARY {
             entry(text, row, 1 + random.below(9), sums);

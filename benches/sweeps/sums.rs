@@ -1,38 +1,38 @@
-//! Sums over data that do not depend on its order: the writer's and the reader's must be equal.
+//! Sums over data that do not depend on their order. Writer and reader must agree on them.
 
 use crate::random::mix;
 use std::fmt;
 
-/// What is summed for one stream.
+/// The sums of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamSums {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Values: all of a dense stream, the stored ones of a sparse stream.
+    /// Number of values: all of a dense stream, the stored ones of a sparse stream.
     pub values: u64,
-    /// Sum of `(row + 1) * value`, modulo 2^64, with values as scaled whole numbers.
+    /// Sum of `(row + 1) * value` modulo 2^64, with values scaled to whole numbers.
     pub weighted: u64,
 }
 
-/// What is summed for all of the data.
+/// The sums of all data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// By stream.
+    /// Sums of each stream.
     pub streams: Vec<StreamSums>,
-    /// Sequences.
+    /// Number of sequences.
     pub sequences: u64,
-    /// Sum over all sequences of a hash of the weighted sums of all streams. It differs if samples of
-    /// different sequences are delivered together.
+    /// Sum over all sequences of a hash of the weighted sums of their streams. Detects samples of
+    /// different sequences that are delivered together.
     pub pairing: u64,
 }
 
 impl Sums {
-    /// The sums of no data, for this number of streams.
+    /// Creates the sums of empty data with this number of streams.
     pub fn new(streams: usize) -> Self {
         Sums { streams: vec![StreamSums::default(); streams], ..Sums::default() }
     }
 
-    /// Adds one sequence.
+    /// Adds a sequence.
     pub fn add_sequence(&mut self, streams: &[StreamSums]) {
         self.sequences += 1;
         let mut hash = 0u64;
@@ -56,7 +56,7 @@ impl Sums {
         self.pairing = self.pairing.wrapping_add(other.pairing);
     }
 
-    /// Samples of a sweep: the largest count of any stream.
+    /// Returns the samples of a sweep: the largest count of any stream.
     pub fn samples(&self) -> u64 {
         self.streams.iter().map(|stream| stream.samples).max().unwrap_or(0)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Sums {
 }
 
 impl StreamSums {
-    /// Adds one value of one sample.
+    /// Adds a value of a sample.
     #[inline]
     pub fn add_value(&mut self, row: u32, value: i64) {
         self.values += 1;

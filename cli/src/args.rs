@@ -10,10 +10,11 @@ use crate::commands::order::Order;
 use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Looks at training data of CNTK, checks and converts them.
+/// Inspects, checks and converts training data of CNTK.
 ///
-/// Every command takes a configuration file in CNTK's language, or a data file alone: its format is recognized by its content, and
-/// of a text file (CTF) the streams and their dimensions are found by reading it.
+/// Every command takes a configuration file in CNTK's language, or a data file without one. The
+/// format of a data file is recognized by its content; the streams of a text file (CTF) and their
+/// dimensions are found by reading it.
 ///
 /// Results go to standard output, progress and messages to standard error.
 #[derive(Debug, Parser)]
@@ -32,37 +33,37 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  a file cannot be read or written";
 
-/// The most threads that can be asked for.
-const MOST_THREADS: u64 = cntk_reader_core::runtime::pool::MOST_THREADS as u64;
+/// The largest number of threads that can be requested.
+const MAX_THREADS: u64 = cntk_reader_core::runtime::pool::MAX_THREADS as u64;
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, clap::Args)]
 pub struct Global {
-    /// Show no progress, and no messages but errors
+    /// Show no progress and no messages except errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
 
     /// Threads that load and parse [default: the CPUs that the process may use]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_THREADS))]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     pub threads: Option<u64>,
 
-    /// The reader of a configuration that has several, by the keys that lead to it: train.reader
+    /// The reader to use if a configuration has several, by the keys that lead to it: train.reader
     #[arg(long, global = true, value_name = "NAME")]
     pub reader: Option<String>,
 
-    /// Form of the results [default: table on a terminal; elsewhere as each command says]
+    /// Format of the results [default: table on a terminal; elsewhere as each command says]
     #[arg(long, global = true, value_enum, value_name = "FORM")]
     pub format: Option<Form>,
 }
 
-/// Forms of results.
+/// Formats of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people
     Table,
     /// One JSON value
     Json,
-    /// One JSON value a line
+    /// One JSON value per line
     Ndjson,
 }
 

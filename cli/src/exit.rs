@@ -1,9 +1,9 @@
-//! How the program ends: the exit codes, and what is said of a failure.
+//! The exit codes, and the reporting of failures.
 
 use cntk_reader::ErrorKind;
 use std::io;
 
-/// Exit codes. They are part of the program's interface: `docs/tool.md`.
+/// Exit codes. They are part of the program's interface, described in `docs/tool.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {
@@ -27,16 +27,16 @@ impl From<ErrorKind> for Exit {
     }
 }
 
-/// Why a command ends early.
+/// Reasons for a command to end early.
 #[derive(Debug)]
 pub enum Failure {
-    /// The library's error.
+    /// An error of the library.
     Library(cntk_reader::Error),
-    /// A mistake in how the program was called.
+    /// A usage error.
     Usage(String),
-    /// Data that cannot be read as what they are.
+    /// Data that cannot be read.
     Data(String),
-    /// Results cannot be written.
+    /// A failure to write results.
     Output(io::Error),
 }
 
@@ -52,7 +52,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a command returns.
+/// The result of a command.
 pub type Outcome = Result<Exit, Failure>;
 
 /// Reports a failure on standard error; returns the exit code.
@@ -71,7 +71,7 @@ pub fn end(outcome: Outcome) -> Exit {
             eprintln!("error: {message}");
             Exit::WrongData
         }
-        // Who reads the results has seen enough, as `head` has.
+        // The reader of the pipe has seen enough and closed it, as `head` does.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Good,
         Err(Failure::Output(error)) => {
             eprintln!("error: Cannot write to standard output: {error}.");

@@ -1,4 +1,5 @@
-//! From a path to data: a configuration file, or a data file alone whose format is recognized by its content.
+//! Turns a path into data: a configuration file, or a data file alone whose format is recognized by
+//! its content.
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -12,34 +13,35 @@ use cntk_reader_tools::inspect::{
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// What to look at.
+/// The data that a command works on.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// Path of the file, or of the first of several, as it was given.
+    /// Path of the file, or of the first of several, as given.
     pub path: PathBuf,
     /// Its format.
     pub format: FileFormat,
-    /// Several data files, or one of speech or images. Otherwise it is a configuration, or data in CNTK's text or binary format.
+    /// The data files, if there are several, or one of speech or images. `None` for a
+    /// configuration, and for data in CNTK's text or binary format.
     files: Option<BareFiles>,
-    /// A configuration, of the reader that was chosen.
+    /// The configuration, if it is one, with the selected reader.
     config: Option<Config>,
     /// The path as text, or its URL.
     name: String,
 }
 
-/// Data that were checked.
+/// Checked data, with the results of the check.
 pub struct Checked {
     /// The data.
     pub data: Inspector,
-    /// What the check has found.
+    /// The results of the check.
     pub summary: CheckSummary,
-    /// Of data files without a configuration, what was found by reading them.
-    pub found: Found,
+    /// The streams found by reading, for data files without a configuration.
+    pub found: FoundStreams,
 }
 
-/// What was found by reading data files.
-pub enum Found {
-    /// Nothing: their streams are stated.
+/// Streams that were found by reading data files.
+pub enum FoundStreams {
+    /// None: the streams are declared.
     Nothing,
     /// The streams of a text file.
     Text(TextOutline),
@@ -47,21 +49,22 @@ pub enum Found {
     Files(BareFiles),
 }
 
-impl Found {
+impl FoundStreams {
     /// The dimension of a stream, if it was found by reading the data.
     pub fn dim(&self, name: &str) -> Option<usize> {
         match self {
-            Found::Nothing => None,
-            Found::Text(outline) => {
+            FoundStreams::Nothing => None,
+            FoundStreams::Text(outline) => {
                 outline.streams.iter().find(|stream| stream.name == name).map(|stream| stream.dim)
             }
-            Found::Files(files) => files.dim(name),
+            FoundStreams::Files(files) => files.dim(name),
         }
     }
 }
 
 impl Input {
-    /// Recognizes what a file is. Refuses all but configurations and data in CNTK's text or binary format.
+    /// Recognizes a single file. Accepts only configurations and data in CNTK's text or binary
+    /// format.
     pub fn recognize(path: &Path, global: &Global) -> Result<Input, Failure> {
         let text = address::text_of(path);
         let input = Input::new(path, format_of(path)?, global)?;
@@ -79,7 +82,8 @@ impl Input {
         )))
     }
 
-    /// Recognizes what files are: a configuration, or data files of any kind, which are joined by key.
+    /// Recognizes one or several files: a configuration, or data files of any kind, which are
+    /// joined by key.
     pub fn of_files(paths: &[PathBuf], global: &Global) -> Result<Input, Failure> {
         let texts: Vec<_> = paths.iter().map(|path| address::text_of(path)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
@@ -88,7 +92,7 @@ impl Input {
             return Err(Failure::Usage("Give a configuration, or data files.".to_owned()));
         };
         if paths.len() > 1 && formats.contains(&FileFormat::Configuration) {
-            let message = "A configuration says itself which files belong together: give it alone, or give data files only.";
+            let message = "A configuration already names its files: give it alone, or give only data files.";
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut input = Input::new(path, format, global)?;
@@ -126,7 +130,7 @@ impl Input {
         matches!(self.format, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
     }
 
-    /// The path as text, or its URL where it is none.
+    /// The path as text, or its URL if the path is not valid text.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -144,7 +148,7 @@ impl Input {
         self.config.as_ref()
     }
 
-    /// What is known at once, from the caches of indexes; `None` if there are none that fit.
+    /// A quick summary from the index caches; `None` if not all of them fit.
     pub fn brief(&self) -> Result<Option<Brief>, Failure> {
         if self.files.is_some() {
             return Ok(None);
@@ -159,8 +163,8 @@ impl Input {
         Ok(builder.brief()?)
     }
 
-    /// Opens the data to look at sequences in the order of the data. The streams of a text file are those that are found in some
-    /// places of it.
+    /// Opens the data to look at sequences in the order of the data. The streams of a text file are
+    /// found by sampling it.
     pub fn sequences(&self) -> Result<SequenceReader, Failure> {
         if let Some(files) = &self.files {
             return Ok(files.sequences()?);
@@ -169,7 +173,7 @@ impl Input {
             return Ok(self.builder()?.sequences()?);
         }
         let outline = TextOutline::of_sample(self.name())?;
-        // What is wrong with the file is what `validate` says.
+        // Reporting problems of the file is the task of `validate`.
         let options = outline.options().trace_level(0);
         Ok(Reader::builder().options(options).ctf(outline.lenient_deserializer()).sequences()?)
     }
@@ -186,21 +190,21 @@ impl Input {
             let data = files.inspect()?;
             let summary = data.check(options, listener, progress)?;
             files.learn(&data, &summary);
-            return Ok(Checked { data, summary, found: Found::Files(files) });
+            return Ok(Checked { data, summary, found: FoundStreams::Files(files) });
         }
         if self.is_text() {
             let outline = TextOutline::of_sample(self.name())?;
             let (outline, data, summary) = outline.complete(options, listener, progress)?;
-            return Ok(Checked { data, summary, found: Found::Text(outline) });
+            return Ok(Checked { data, summary, found: FoundStreams::Text(outline) });
         }
         let data = self.builder()?.inspect()?;
         let summary = data.check(options, listener, progress)?;
-        Ok(Checked { data, summary, found: Found::Nothing })
+        Ok(Checked { data, summary, found: FoundStreams::Nothing })
     }
 }
 
-/// Recognizes a file. One that is named as a configuration is taken for one, unless it certainly is
-/// something else.
+/// Recognizes a file. A file with the extension of a configuration is treated as one, unless it
+/// certainly is something else.
 pub fn format_of(path: &Path) -> Result<FileFormat, Failure> {
     if path == Path::new("-") {
         let message = "Data are not read from the standard input, because they are read more than once: write them to a file. A \

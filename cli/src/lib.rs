@@ -1,10 +1,10 @@
-//! The command-line tool `cntk-reader`: looks at CNTK's training data, checks and converts them.
-//! The program of this name, and the Python package, call [`run`].
+//! The command-line tool `cntk-reader`: inspects, checks and converts CNTK's training data. The
+//! program of this name and the Python package call [`run`].
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`progress`] shows how far a long command has come, [`exit`] says how the
-//! program ends.
+//! writes results, [`progress`] shows the progress of long commands, [`exit`] defines the exit
+//! codes.
 
 mod args;
 #[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
@@ -24,19 +24,19 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Runs the tool with these arguments, of which the first one is the program's name; returns the
-/// exit code. Sets the number of threads and the receiver of log lines, for the whole process.
+/// Runs the tool with these arguments, the program's name first, and returns the exit code. Sets
+/// the number of threads and the log sink of the whole process.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let code = match Args::try_parse_from(arguments) {
         Ok(args) => execute(&args),
         Err(error) => {
-            // Help and the version come here too, with the exit code 0. If standard error is
-            // closed, there is no other place to report it.
+            // Help and the version end up here too, with exit code 0. If standard error is closed,
+            // there is nowhere else to report the error.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(exit::Exit::Usage as u8)
         }
     };
-    // Only programs that begin in Rust do this by themselves.
+    // Rust's own runtime flushes standard output at exit; a Python process does not.
     let _ = io::stdout().flush();
     code
 }

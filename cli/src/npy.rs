@@ -1,4 +1,4 @@
-//! Arrays for NumPy (`.npy`, version 1.0).
+//! Writes NumPy arrays (`.npy`, version 1.0).
 
 use cntk_reader::Element;
 use cntk_reader_tools::convert::numpy_type;
@@ -11,12 +11,13 @@ pub fn write<T: Element>(path: &Path, shape: &[usize], values: &[T]) -> io::Resu
     write_bytes(path, numpy_type(T::TYPE), shape, &[bytemuck::cast_slice(values)])
 }
 
-/// Writes an array whose values are these bytes, in native order, one part after the other.
+/// Writes an array whose values are the concatenation of `parts`, in native byte order.
 pub fn write_bytes(path: &Path, name: &str, shape: &[usize], parts: &[&[u8]]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     let shape: String = shape.iter().map(|size| format!("{size}, ")).collect();
     let text = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({}), }}", shape.trim_end());
-    // The header's 10 bytes, its text and a line break fill a multiple of 64 bytes.
+    // The 10 bytes of the magic, the version and the length, the text, and a line break together
+    // fill a multiple of 64 bytes.
     let size = (10 + text.len() + 1).next_multiple_of(64) - 10;
     let length = u16::try_from(size).map_err(io::Error::other)?;
     out.write_all(b"\x93NUMPY\x01\x00")?;

@@ -1,4 +1,4 @@
-//! Opening what a path names, with options from the command line.
+//! Opens the data that a path names, with options from the command line.
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -9,16 +9,17 @@ use cntk_reader_tools::Look;
 use cntk_reader_tools::inspect::{CheckOptions, TextOutline};
 use std::ops::ControlFlow;
 
-/// How a text file without a configuration is searched for its streams.
+/// How much of a text file without a configuration is searched for streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
-    /// In some places: for what depends on where sequences lie, not on their values.
+    /// Some places: enough to locate sequences.
     Sample,
-    /// All of it: for its values.
+    /// The whole file: needed to read values.
     Whole,
 }
 
-/// A builder of the data of a configuration or a data file. `adjust` sets options, in the place of the configuration's.
+/// Returns a builder for the data of a configuration or a data file. Options set by `adjust`
+/// override the configuration's.
 pub fn open(
     input: &Input,
     scan: Scan,
@@ -32,7 +33,7 @@ pub fn open(
     if !input.is_text() {
         let cbf = || CbfDeserializer::new(&input.path);
         let float = builder().cbf(cbf()).options(adjust(ReaderOptions::new()));
-        // A binary file says what type its values have: what does not fit one type is tried as the other.
+        // A binary file states the type of its values: if float does not fit, try double.
         let is_float = !float.inspect()?.members().iter().any(|member| {
             member.error().is_some_and(|error| matches!(error.kind(), ErrorKind::Config | ErrorKind::Data))
         });

@@ -4,8 +4,8 @@ use crate::args::{Form, Global};
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Version of the JSON that all commands write. It changes when a member changes its meaning or disappears, not when one is
-/// added. Part of the program's interface: `docs/tool.md`.
+/// Version of the JSON of all commands. Increases when a member changes its meaning or disappears,
+/// not when one is added. Part of the program's interface, described in `docs/tool.md`.
 pub const SCHEMA: u32 = 1;
 
 /// Standard output.
@@ -17,23 +17,24 @@ pub struct Output {
 }
 
 impl Output {
-    /// Standard output in the form that was asked for, or else as a table on a terminal and in `piped` form elsewhere.
+    /// Opens standard output in the requested form; by default a table on a terminal and the form
+    /// `piped` elsewhere.
     pub fn new(global: &Global, piped: Form) -> Output {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
         let form = global.format.unwrap_or(if is_terminal { Form::Table } else { piped });
-        // https://no-color.org: any value but the empty one.
+        // https://no-color.org: any non-empty value counts.
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Output { out: BufWriter::new(stdout.lock()), form, has_colors: is_terminal && !unwanted && !is_dumb }
     }
 
-    /// A text in bold.
+    /// Returns the text in bold.
     pub fn bold(&self, text: &str) -> String {
         self.colored("1", text)
     }
 
-    /// A text in a color of ANSI terminals, such as "31" for red.
+    /// Returns the text in an ANSI color, such as "31" for red.
     pub fn colored(&self, color: &str, text: &str) -> String {
         if self.has_colors { format!("\x1b[{color}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -44,7 +45,7 @@ impl Output {
         self.out.write_all(b"\n")
     }
 
-    /// Writes a value as JSON: over several lines in the form `json`, else on one line.
+    /// Writes a value as JSON: indented in the form `json`, else on one line.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         match self.form {
             Form::Json => serde_json::to_writer_pretty(&mut self.out, value)?,
@@ -53,7 +54,7 @@ impl Output {
         self.out.write_all(b"\n")
     }
 
-    /// Writes rows of cells in columns; those after the first column are aligned to the right.
+    /// Writes a table; all columns but the first are right-aligned.
     pub fn table(&mut self, heading: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -73,13 +74,13 @@ impl Output {
         rows.iter().try_for_each(|row| self.line(&line(&mut row.iter().map(String::as_str))))
     }
 
-    /// Writes out what is buffered. To be called at the end, so that a failure is noticed.
+    /// Flushes the buffer. Call it at the end, so that a failure is noticed.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -92,12 +93,12 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// A number of things: `1 error`, `2,000 errors`.
+/// Formats a count of things: `1 error`, `2,000 errors`.
 pub fn count(number_of: u64, thing: &str) -> String {
     format!("{} {thing}{}", number(number_of), if number_of == 1 { "" } else { "s" })
 }
 
-/// A number of bytes in its unit.
+/// Formats a number of bytes with a binary unit.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes as f64, 0);

@@ -1,19 +1,20 @@
-//! How far a long command has come: bytes, rate and time left on standard error, if that is a terminal.
+//! Progress of long commands on standard error, if it is a terminal: amount, rate and time left.
 
 use crate::args::Global;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A line of progress. It disappears when it is dropped.
+/// A progress bar, removed from the terminal when dropped.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Progress of `what`, in bytes. Shows nothing with `--quiet`, and where standard error is not a terminal.
+    /// Shows progress of `what` in bytes. Hidden with `--quiet`, and if standard error is not a
+    /// terminal.
     pub fn bytes(global: &Global, what: &'static str) -> Progress {
         let counts = "{binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
         Progress::new(global, what, counts)
     }
 
-    /// Progress of `what`, in sequences, as [`Progress::bytes`].
+    /// Shows progress of `what` in sequences, like [`Progress::bytes`].
     pub fn sequences(global: &Global, what: &'static str) -> Progress {
         Progress::new(global, what, "{human_pos}/{human_len} sequences, {per_sec}")
     }
@@ -30,7 +31,7 @@ impl Progress {
         ))
     }
 
-    /// Shows how many bytes are done, of how many.
+    /// Updates the bar: `done` of `total` bytes or sequences.
     pub fn set(&self, done: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(done);

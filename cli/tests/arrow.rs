@@ -1,4 +1,5 @@
-//! Arrow files: from and to them, in a build with the feature `arrow`; without it, what the tool says.
+//! Conversions from and to Arrow files with the feature `arrow`, and the message of the tool
+//! without it.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -7,7 +8,7 @@ use common::{data, run};
 
 #[cfg(not(feature = "arrow"))]
 #[test]
-fn a_build_without_arrow_says_what_to_build() {
+fn build_without_arrow_names_the_feature() {
     let (folder, _) = data(10);
     let (code, out, errors) = run(folder.path(), &["convert", "data.ctf", "data.arrow"]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -21,7 +22,7 @@ mod with_arrow {
     use serde_json::Value;
     use std::path::Path;
 
-    /// Converts, and gives the digest.
+    /// Converts a file, and returns the digest.
     fn convert(folder: &Path, input: &str, output: &str, options: &[&str]) -> String {
         let arguments = [&["convert", input, output, "--format", "json", "-q"], options].concat();
         let (code, report, errors) = run(folder, &arguments);
@@ -32,7 +33,7 @@ mod with_arrow {
     }
 
     #[test]
-    fn sequences_of_one_sample_go_there_and_back() {
+    fn single_sample_sequences_round_trip() {
         let (folder, _) = data(70_000);
         let folder = folder.path();
         let plain = convert(folder, "data.ctf", "data.cbf", &[]);
@@ -66,7 +67,7 @@ mod with_arrow {
             assert!(written.starts_with("b\t|x 1 0.1\t|y 3:1 1:-2\nb\t|x -0 1e30\t|y "), "{written}");
             assert!(written.ends_with("k2\t|x 3 4\t|y 0:0.5\n"), "{written}");
         }
-        // A damaged file is an error, and leaves nothing.
+        // A damaged file is an error, and no output is left.
         let bytes = std::fs::read(folder.join("a.arrow")).expect("a file");
         std::fs::write(folder.join("cut.arrow"), &bytes[..bytes.len() / 2]).expect("writing");
         let (code, _, errors) = run(folder, &["convert", "cut.arrow", "c.ctf"]);

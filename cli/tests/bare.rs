@@ -11,7 +11,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A file of HTK features: frames of two values, which count up.
+/// An HTK feature file: frames of two values that count up.
 fn htk(frames: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(frames.to_be_bytes());
@@ -57,7 +57,8 @@ fn speech() -> tempfile::TempDir {
     folder
 }
 
-/// What `info` says of the deserializers: type, sequences, samples; and of each stream: name, storage, dimension.
+/// The output of `info` for each deserializer: type, sequences, samples, and the name, storage and
+/// dimension of each stream.
 fn info(folder: &Path, files: &[&str]) -> Vec<Value> {
     let (code, out, errors) = run(folder, &[&["info", "--format", "json"], files].concat());
     assert_eq!(code, 0, "{files:?}: {errors}");
@@ -69,7 +70,7 @@ fn info(folder: &Path, files: &[&str]) -> Vec<Value> {
     json(&out)["deserializers"].as_array().expect("deserializers").iter().map(of_one).collect()
 }
 
-/// An array of NumPy with a text of its shape.
+/// A NumPy array of this shape.
 fn npy(element: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let described = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}}}\n");
     let size = u16::try_from(described.len()).expect("a short header");
@@ -122,7 +123,7 @@ fn speech_is_recognized_and_described() {
         let (code, out, errors) = run(folder, &["validate", file]);
         assert_eq!((code, out.as_str()), (0, ""), "{file}: {errors}");
     }
-    // Labels come after the features, in whatever order they are named.
+    // Labels come after the features, whatever order they are given in.
     let pair = [dense("HTKFeatureDeserializer", 2, 5, 2), sparse("HTKMLFDeserializer", 8)];
     assert_eq!(info(folder, &["labels.mlf", "feats.scp"]), pair);
 }
@@ -153,7 +154,7 @@ fn features_and_labels_are_compared() {
     let found: Vec<_> = found.iter().map(|one| json!([one["file"], one["key"]])).collect();
     let expected = [json!(["short.mlf", "a"]), json!(["feats.scp", "b"]), json!(["short.mlf", "c"])];
     assert_eq!((code, found.as_slice(), &summary["warnings"]), (1, &expected[..], &json!(3)));
-    // A configuration says itself what belongs together.
+    // A configuration already names its files.
     std::fs::write(folder.path().join("a.cntk"), "deserializers = ( )").expect("writing");
     assert_eq!(run(folder.path(), &["validate", "a.cntk", "feats.scp"]).0, 2);
 }
@@ -172,14 +173,14 @@ fn configurations_are_made_for_speech() {
         let head = |files: &[&str]| run(folder, &[&["head"], files].concat());
         assert_eq!(head(&["made.cntk"]), head(files), "{files:?}");
     }
-    // What lies beside the data is to be written first, as the comments say.
+    // The files that the comments ask for must be written first.
     let (_, made, _) = run(folder, &["info", "--config", "all.mfc", "names.mlf"]);
     assert!(made.contains("#   all=all.mfc[0,4]\n") && made.contains("#   ah\n#   sil\n"), "{made}");
     std::fs::write(folder.join("all.mfc.scp"), "a=all.mfc[0,1]\n").expect("writing");
     std::fs::write(folder.join("names.mlf.states"), "ah\nsil\n").expect("writing");
     std::fs::write(folder.join("made.cntk"), made).expect("writing");
     assert_eq!(run(folder, &["head", "made.cntk"]).0, 0);
-    // Other commands ask for a configuration, and say how to get one.
+    // Other commands need a configuration, and say how to get one.
     let (code, _, errors) = run(folder, &["bench", "feats.scp"]);
     assert!(code == 1 && errors.contains("info feats.scp --config"), "{errors}");
 }
@@ -189,7 +190,7 @@ fn image(value: u8) -> Vec<u8> {
     [b"P6\n3 2\n255\n".as_slice(), &[value; 18]].concat()
 }
 
-/// A zip file of members that are stored as they are.
+/// A zip file of members that are stored without compression.
 fn zip(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let crc = |bytes: &[u8]| {
         !bytes.iter().fold(!0u32, |crc, &byte| {
@@ -245,7 +246,7 @@ fn images_are_recognized_and_shown() {
         let (code, made, _) = run(folder, &["info", file, "--config"]);
         assert!(code == 0 && made.contains("labelDim"), "{made}");
     }
-    // A picture that is damaged is found.
+    // A damaged image is reported.
     std::fs::write(folder.join("a.ppm"), "P6\n3 2\n255\n").expect("writing");
     let (code, out, _) = run(folder, &["validate", "map.txt"]);
     assert!(code == 1 && out.contains("a.ppm"), "{out}");

@@ -1,4 +1,5 @@
-//! The commands index, convert, bench, order, completions and man, as programs call them: through pipes.
+//! The commands index, convert, bench, order, completions and man with their output in pipes, as
+//! programs call them.
 
 mod common;
 
@@ -23,7 +24,7 @@ fn an_index_cache_is_made_once_and_checked() {
     let cache = folder.join(made["caches"][0]["cache"].as_str().expect("a path"));
     let bytes = std::fs::read(&cache).expect("the cache");
     assert_eq!(run(folder, &["index", "data.cntk", "--check"]).0, 0);
-    // A cache that fits is kept, unless it is to be made anew.
+    // A cache that fits is kept, unless `--force` is given.
     let (_, kept, _) = run(folder, &["index", "data.ctf", "--format", "json"]);
     assert_eq!(json(&kept)["caches"][0]["is_made"], false);
     let (_, forced, _) = run(folder, &["index", "data.ctf", "--force", "--format", "json"]);
@@ -34,13 +35,13 @@ fn an_index_cache_is_made_once_and_checked() {
     std::fs::write(&path, text).expect("writing");
     assert_eq!(run(folder, &["index", "data.cntk", "--check"]).0, 1);
     assert_eq!(run(folder, &["index", "data.cntk"]).0, 0);
-    // Nothing but text files has such a cache.
+    // Only text files have index caches.
     run(folder, &["convert", "data.ctf", "data.cbf"]);
     assert_eq!(run(folder, &["index", "data.cbf"]).0, 2);
 }
 
 #[test]
-fn data_go_through_every_format_and_back() {
+fn data_round_trip_through_every_format() {
     let (folder, path) = data(3000);
     let folder = folder.path();
     let mut digests = Vec::new();
@@ -63,7 +64,7 @@ fn data_go_through_every_format_and_back() {
     assert!(code == 0 && line.contains("3,000 sequences"), "{line}");
     let size = std::fs::metadata(folder.join("x.npy")).expect("the array").len();
     assert_eq!(size, 128 + 3000 * 8);
-    // Nothing was left beside the outputs.
+    // No temporary files are left beside the outputs.
     assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 8);
     drop(path);
 }
@@ -95,13 +96,13 @@ fn outputs_are_compressed_by_their_names() {
         assert_eq!((code, errors.as_str()), (0, ""), "{input} to {output}");
         json(&report)
     };
-    // A file is compressed as it is.
+    // A file that keeps its format is compressed byte for byte.
     let copied = convert("data.ctf", "data.ctf.zst", &[]);
     assert_eq!((&copied["is_verified"], &copied["sequences"]), (&true.into(), &Value::Null));
     let size = |name: &str| std::fs::metadata(folder.join(name)).expect("a file").len();
     assert_eq!(copied["bytes"], size("data.ctf.zst"));
     assert!(size("data.ctf.zst") < size("data.ctf") / 3);
-    // What is converted is compressed on its way.
+    // A converted file is compressed while it is written.
     let plain = convert("data.ctf", "plain.cbf", &[]);
     let packed = convert("data.ctf.zst", "packed.cbf.zst", &["--compress", "zstd", "--level", "1"]);
     assert_eq!((&plain["digest"], &plain["sequences"]), (&packed["digest"], &30_000.into()));
@@ -110,7 +111,7 @@ fn outputs_are_compressed_by_their_names() {
     assert_eq!(run(folder, &["head", "data.ctf"]).1, run(folder, &["head", "data.ctf.zst"]).1);
     let (_, found, _) = run(folder, &["info", "packed.cbf.zst", "--format", "json"]);
     assert_eq!(json(&found)["deserializers"][0]["sequences"], 30_000);
-    // Readers could not recognize these, and NumPy could not read that.
+    // Readers could not recognize an output without .zst, and NumPy could not read one with it.
     for (output, options) in [
         ("a.ctf", &["--compress", "zstd"][..]),
         ("a.ctf", &["--level", "3"]),
@@ -140,7 +141,7 @@ fn a_killed_conversion_leaves_nothing_and_can_be_repeated() {
             std::thread::sleep(Duration::from_millis(milliseconds));
             child.kill().expect("killing");
             child.wait().expect("its end");
-            // Killed late, it had its output complete.
+            // If the kill came late, the output is complete.
             if let Ok(found) = std::fs::read(folder.join(output)) {
                 assert!(found == expected, "half a file after {milliseconds} ms");
             }
@@ -173,13 +174,13 @@ fn the_order_is_listed_compared_and_measured() {
     assert_ne!(digest(&[]), digest(&["--seed", "5"]));
     assert_ne!(digest(&[]), digest(&["--sweep", "1"]));
     assert_ne!(digest(&["--workers", "2", "--rank", "0"]), digest(&["--workers", "2", "--rank", "1"]));
-    // A share without data is warned of, but with -q.
+    // A worker without data is warned about, unless -q is given.
     let nothing = ["order", "data.cntk", "--digest", "--workers", "1000", "--rank", "999"];
     let (code, text, errors) = run(folder, &nothing);
     assert!(code == 0 && text.contains("0 sequences"), "{text}");
     assert!(errors.contains("The worker of rank 999 reads nothing: 1,000 workers share"), "{errors}");
     assert_eq!(run(folder, &[&nothing[..], &["-q"]].concat()).2, "");
-    // What follows a checkpoint is the rest of the list.
+    // The order after a checkpoint is the rest of the list.
     let (_, rest, _) = run(folder, &["order", "data.cntk", "--at", "1500", "--format", "json"]);
     let rest = json(&rest);
     let of = |lines: &[Value]| lines.iter().map(|line| line["number"].clone()).collect::<Vec<_>>();
@@ -217,7 +218,7 @@ fn every_stage_is_timed() {
 }
 
 #[test]
-fn shells_and_man_get_their_files() {
+fn completions_and_man_pages_are_generated() {
     let folder = tempfile::tempdir().expect("a folder");
     for shell in ["bash", "zsh", "fish"] {
         let (code, text, _) = run(folder.path(), &["completions", shell]);

@@ -1,5 +1,5 @@
-//! The tool with configurations as people have them, and with paths that a configuration cannot
-//! write.
+//! The tool with configurations as found in practice, and with paths that a configuration cannot
+//! express.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;

@@ -1,5 +1,5 @@
-//! Data that are read without an error, or not at all, and are most likely not what was meant: the
-//! cause is named.
+//! Data that are most likely not what the user meant, whether reading fails or not: messages name
+//! the cause.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -9,7 +9,7 @@ use common::run;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// The output of `validate` for a file with this content, and its exit code.
+/// The exit code and the output of `validate` for a file with this content.
 fn validate(name: &str, content: &[u8]) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(name), content).expect("writing");
@@ -17,7 +17,8 @@ fn validate(name: &str, content: &[u8]) -> (i32, String) {
     (code, out + &errors)
 }
 
-/// The output of `validate` for a text file that a configuration reads with these streams.
+/// The exit code and the output of `validate` for a text file that a configuration reads with these
+/// streams.
 fn with_streams(content: &str, input: &str, more: &str) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = format!(
@@ -31,7 +32,8 @@ fn with_streams(content: &str, input: &str, more: &str) -> (i32, String) {
 
 #[test]
 fn values_that_become_infinite_or_nan_are_warnings_with_their_places() {
-    // Dense with few and with many values, sparse, and at the end without a line break.
+    // Dense samples with few and with many values, sparse samples, and a last line without a line
+    // break.
     let wide = format!("|x {} 1e39{}\n", "0.5 ".repeat(40), " 1.5".repeat(23));
     for (text, place, what) in [
         ("|x 1 2\n|x 1 1e400\n".to_owned(), ":2:12:x:1:", "too large"),
@@ -50,7 +52,7 @@ fn values_that_become_infinite_or_nan_are_warnings_with_their_places() {
         assert!(found.is_some_and(|line| line.contains(what)), "{text}\n{said}");
         assert!(said.contains(" 0 errors,") || said.contains("0 errors, "), "{said}");
     }
-    // In a double, 1e39 is a number.
+    // A double can hold 1e39.
     let folder = tempfile::tempdir().expect("a folder");
     let config = "precision = \"double\"\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; \
                   file = \"d\" ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ])";
@@ -116,8 +118,8 @@ fn reading_warns_of_infinite_values_once_a_file_and_counts_them() {
     assert_eq!(places.len(), 2, "{said:#?}");
     assert!(places.iter().any(|line| line.contains("line 8, stream x, sequence 7")), "{said:#?}");
     assert!(places.iter().any(|line| line.contains("line 9, stream s, sequence 8")), "{said:#?}");
-    // A summary after the first sweep, in which chunks of the next one may count already. The
-    // second sweep has one if the count has doubled by then.
+    // There is a summary after the first sweep, which may already count chunks of the second. The
+    // second sweep has its own summary if the count has doubled.
     for stream in ["x", "s"] {
         let end = format!(" values that are infinite or NaN in stream '{stream}' so far, the first in line ");
         let of_stream: Vec<_> = said.iter().filter(|line| line.contains(&end)).collect();
@@ -132,7 +134,7 @@ fn reading_warns_of_infinite_values_once_a_file_and_counts_them() {
         };
         assert!(is_right, "{counts:?} {said:#?}");
     }
-    // Values that are finite cause no message.
+    // Finite values cause no message.
     std::fs::write(&path, "|x 3e38 |s 1:1e-300\n|x 0.5 |s 2:1\n").expect("writing");
     assert_eq!(warnings(&path, 1), [""; 0]);
 }
@@ -163,7 +165,7 @@ fn infinite_values_of_other_formats_are_warnings() {
 }
 
 #[test]
-fn ids_that_do_not_count_are_named_with_the_remedy() {
+fn ignored_ids_are_reported_with_a_fix() {
     for (text, place, what) in [
         ("10 |x 1\n 11 |x 2\n", "a.ctf:2:9:", "An id counts only at the very beginning of its line"),
         ("10 |x 1\n\t11 |x 2\n", "a.ctf:2:9:", "An id counts only at the very beginning of its line"),
@@ -175,7 +177,7 @@ fn ids_that_do_not_count_are_named_with_the_remedy() {
         ("|x 1\r|x 2\r|x 3\r", "a.ctf:1:0:", "A carriage return alone ends no line"),
     ] {
         let (code, said) = if text.contains("-1") {
-            // By itself it looks like another format.
+            // Without a configuration, this looks like another format.
             with_streams(text, "x = [ dim = 1 ; format = \"dense\" ]", "maxErrors = 9 ;")
         } else {
             validate("a.ctf", text.as_bytes())
@@ -184,7 +186,7 @@ fn ids_that_do_not_count_are_named_with_the_remedy() {
         let found = said.lines().find(|line| line.starts_with(&place) && line.contains(what));
         assert!(code == 1 && found.is_some(), "{text:?}\n{said}");
     }
-    // Carriage returns before line feeds are no mistake.
+    // Carriage returns before line feeds are fine.
     assert_eq!(validate("a.ctf", b"1 |x 1\r\n2 |x 2\r\n").0, 0);
 }
 
@@ -241,7 +243,7 @@ fn names_that_differ_in_case_alone_are_two_streams() {
 }
 
 #[test]
-fn what_is_legal_but_hardly_meant_is_noted() {
+fn legal_but_suspicious_data_are_noted() {
     let both =
         |y: &str| format!("x = [ dim = 2 ; format = \"dense\" ] ; y = [ dim = {y} ; format = \"sparse\" ]");
     for (text, y, expected) in [
@@ -288,7 +290,7 @@ fn what_is_legal_but_hardly_meant_is_noted() {
     assert!(code == 0 && said.contains("No sample of 'y' has the index 0"), "{said}");
     let (code, said) = validate("a.ctf", b"0 |f 0:0.5 2:2\n0 |f 2:1\n1 |f 3:1\n");
     assert!(code == 0 && said.contains("note: The lines have ids, and samples of one stream only"), "{said}");
-    // Nothing to say of these.
+    // These have no notes.
     for text in
         ["|x 1 2 |y 0:1\n|x 1 3 |y 2:1\n|x 1 4 |y 3:1\n", "1 |x 1 |y 0:1\n1 |x 2 |y 1:1\n2 |x 3 |y 1:1\n"]
     {

@@ -1,5 +1,4 @@
-//! Odd files and wrong options as new users give them: each has a message that names the cause and
-//! the remedy.
+//! Odd files and wrong options as new users give them: the message names the cause and the fix.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -7,7 +6,7 @@ mod common;
 use common::run;
 use std::path::Path;
 
-/// A PNG image of 1 row and 1 column, as Base64.
+/// A PNG image of 1 x 1 pixels, as Base64.
 const IMAGE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
 
@@ -17,7 +16,7 @@ fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
     std::fs::write(folder.join(name), content).expect("writing");
 }
 
-/// Runs the tool over one file. Gives the exit code, and all that it says.
+/// Runs the tool on one file. Returns the exit code and all output.
 fn said(command: &str, name: &str, content: impl AsRef<[u8]>) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), name, content);
@@ -94,8 +93,8 @@ fn files_of_other_kinds_are_named_with_what_to_do() {
 }
 
 #[test]
-fn data_that_are_compressed_twice_are_named() {
-    // Text packed once and twice, as 'gzip' and 'gzip | gzip' do it.
+fn data_compressed_twice_are_reported() {
+    // Text compressed once and twice, as by 'gzip' and 'gzip | gzip'.
     let folder = tempfile::tempdir().expect("a folder");
     let gzip = |from: &str, to: &str| {
         let bytes = std::fs::read(folder.path().join(from)).expect("reading");
@@ -120,7 +119,7 @@ fn data_that_are_compressed_twice_are_named() {
         ("once.ctf.gz", 0, "2 sequences"),
         ("padded.ctf.gz", 0, "2 sequences"),
         ("twice.ctf.gz", 1, "It was compressed twice"),
-        ("more.ctf.gz", 1, "other data follow the compressed ones"),
+        ("more.ctf.gz", 1, "other data follow the compressed data"),
     ] {
         let (found, out, err) = run(folder.path(), &["-q", "info", name]);
         assert_eq!(found, code, "{name}: {out}{err}");
@@ -153,14 +152,8 @@ fn characters_that_look_like_blanks_and_digits_are_shown() {
 }
 
 #[test]
-fn paths_in_maps_with_quotes_and_backslashes_have_their_remedy() {
-    says(
-        "validate",
-        "map.txt",
-        "\"a.jpg\"\t0\n",
-        1,
-        &["The quotes are a part of the path here; remove them."],
-    );
+fn quotes_and_backslashes_in_map_paths_are_explained() {
+    says("validate", "map.txt", "\"a.jpg\"\t0\n", 1, &["Here the quotes are part of the path; remove them."]);
     says("validate", "map.txt", "images\\a.jpg\t0\n", 1, &["write '/'"]);
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "map.txt", "a.jpg\t-1\n");

@@ -11,32 +11,32 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
 
-/// A pseudo-terminal of 100 columns: the end that programs run on, and the other end.
+/// Opens a pseudo-terminal of 100 columns. Returns the end for programs, and the other end.
 fn terminal() -> (OwnedFd, File) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     let nothing = std::ptr::null_mut();
-    // SAFETY: the first two pointers are to integers that live here; the name and the settings may be NULL, and the size is only
-    // read.
+    // SAFETY: `ours` and `theirs` are integers that live until the end of the function; `openpty`
+    // accepts NULL for the name and the settings, and only reads `size`.
     let opened =
         unsafe { libc::openpty(&mut ours, &mut theirs, nothing, nothing.cast(), &raw const size as *mut _) };
     assert_eq!(opened, 0, "a pseudo-terminal");
-    // SAFETY: both were opened just now and belong to nobody else.
+    // SAFETY: `openpty` succeeded, so both are open descriptors, and nothing else owns them.
     unsafe { (OwnedFd::from_raw_fd(theirs), File::from_raw_fd(ours)) }
 }
 
-/// Runs the tool on a terminal, and gives its exit code and all that it wrote there.
+/// Runs the tool on a terminal, and returns its exit code and everything it wrote there.
 fn on_terminal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     let (theirs, mut ours) = terminal();
     let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
     let mut command = tool(folder, arguments);
     command.envs(variables.iter().copied()).stdin(copy()).stdout(copy()).stderr(copy());
     let mut child = command.spawn().expect("the tool runs");
-    // These keep the terminal open on our side.
+    // Both hold the terminal open in this process.
     drop(command);
     drop(theirs);
     let (mut bytes, mut block) = (Vec::new(), [0; 4096]);
-    // Once nobody has the terminal open any more, reading fails.
+    // Reading fails once no process has the terminal open.
     while let Ok(count @ 1..) = ours.read(&mut block) {
         bytes.extend_from_slice(&block[..count]);
     }
@@ -88,7 +88,7 @@ fn progress_is_shown_on_a_terminal_unless_it_is_unwanted() {
 }
 
 #[test]
-fn a_closed_pipe_ends_the_tool_without_a_word() {
+fn closed_pipe_ends_the_tool_silently() {
     let (folder, _) = data(20_000);
     let mut child = tool(folder.path(), &["order", "data.cntk"])
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! The tool as a program: what it writes to a pipe, and its exit codes.
+//! The tool as a program: its output to a pipe, and its exit codes.
 
 #[allow(dead_code, reason = "not every test program needs every helper")]
 mod common;
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The tool in a folder of its own.
+/// The tool in a temporary folder.
 struct Tool(tempfile::TempDir);
 
 impl Tool {
@@ -67,7 +67,7 @@ const DAMAGED: &str = "\
 6 |x 1 2 3
 ";
 
-/// A configuration of text files, each with its streams.
+/// A configuration that reads text files, each with its streams.
 fn configuration(files: &[(&str, &str)]) -> String {
     let one = |(file, input): &(&str, &str)| {
         let kind = r#"type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader""#;
@@ -137,11 +137,11 @@ fn info_of_an_indexed_file_reads_only_some_of_it() {
         assert_eq!(full[member], brief[member], "{member}");
     }
     assert_eq!([&brief["sequences"], &brief["index"]["state"]], [&json!(1000), &json!("fits")]);
-    // The file without its configuration has the same cache.
+    // The file without a configuration has the same cache.
     let bare = tool.run(&["info", "a.ctf", "--format", "json"]).json();
     assert_eq!([&bare["deserializers"][0]["sequences"], &bare["complete"]], [&json!(1000), &json!(false)]);
-    // The file is another one now, as old as before: the cache is stale, and everything is read. With a newer time, the cache
-    // would be outdated if a second had passed.
+    // Replace the file, but keep its modification time: the cache does not fit, and everything is
+    // read. With a newer time, the cache would be outdated if a second had passed.
     let file = tool.path().join("a.ctf");
     let time = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
     tool.file("a.ctf", DAMAGED);
@@ -166,7 +166,7 @@ fn info_of_indexed_files_reads_only_some_of_them() {
     tool.file("a.cntk", &files);
     let info =
         |options: &[&str]| tool.run(&[&["info", "a.cntk", "--format", "json"], options].concat()).json();
-    // The first look indexes the files and makes their caches.
+    // The first call indexes the files and writes their caches.
     let first = info(&[]);
     assert_eq!(
         [&first["complete"], &first["deserializers"][0]["index"]["state"]],
@@ -179,7 +179,7 @@ fn info_of_indexed_files_reads_only_some_of_them() {
         assert_eq!(full[member], brief[member], "{member}");
     }
     assert_eq!(brief["sequences"], json!(1050));
-    // One of them is another file now.
+    // Replace one of the files.
     tool.file("a2.ctf", "1 |x 1 2 3 |y 1:1\n2 |x 1 2 3 |y 1:1\n");
     assert_eq!(info(&[])["complete"], json!(true));
 }
@@ -240,14 +240,15 @@ fn validate_ends_early_if_asked_to() {
 }
 
 #[test]
-fn good_data_are_good() {
+fn good_data_pass_validation() {
     let tool = Tool::new();
     let ran = tool.file("a.ctf", DIGITS).run(&["validate", "a.ctf"]);
     assert_eq!((ran.exit, ran.out.as_str()), (Some(0), ""));
     assert!(ran.error.contains("0 errors, 0 warnings"), "{}", ran.error);
 }
 
-/// Many chunks and segments: the findings are in the order of the file, with the right lines, however many threads there are.
+/// Many chunks and segments: the findings are in the order of the file, with the right lines, for
+/// any number of threads.
 #[test]
 fn validate_reports_in_the_order_of_the_file() {
     let tool = Tool::new();
@@ -294,7 +295,7 @@ fn validate_compares_deserializers_by_key() {
     assert_eq!(ran.exit, Some(1));
 }
 
-/// Words with one label a sequence: every length differs, and all of them are legal.
+/// Words with one label per sequence: every length differs, which is legal.
 #[test]
 fn many_lengths_that_differ_are_counted() {
     let tool = Tool::new();
@@ -307,10 +308,10 @@ fn many_lengths_that_differ_are_counted() {
     let ran =
         tool.file("a.cntk", &two).file("a.ctf", &words).file("b.ctf", &labels).run(&["validate", "a.cntk"]);
     assert_eq!((ran.exit, ran.out.lines().count()), (Some(0), 11), "{}", ran.out);
-    assert!(ran.out.contains("note: 90 other sequences have other numbers of samples"), "{}", ran.out);
+    assert!(ran.out.contains("note: 90 more sequences have different numbers of samples"), "{}", ran.out);
 }
 
-/// A wrong name is a mistake in every sequence: the first one says which names there are.
+/// A wrong name is an error in every sequence: the first message lists the names in the file.
 #[test]
 fn validate_explains_a_name_that_the_file_does_not_have() {
     let tool = Tool::new();
@@ -320,7 +321,7 @@ fn validate_explains_a_name_that_the_file_does_not_have() {
         .run(&["validate", "a.cntk"]);
     let lines: Vec<_> = ran.out.lines().filter(|line| line.contains(":x:")).collect();
     let (first, second) = (lines[0], lines[1]);
-    assert!(first.contains("no samples named '|x'. Its names are 'X', 'y'. Is 'X' meant?"), "{first}");
+    assert!(first.contains("no samples named '|x'. Its names are 'X', 'y'. Did you mean 'X'?"), "{first}");
     assert!(second.ends_with("(id = 2). Each stream needs a sample in each sequence."), "{second}");
 }
 
@@ -344,7 +345,7 @@ fn head_shows_the_first_sequences() {
     let y = json!([{"indices": [3], "values": [1.0]}, {"indices": [1, 2], "values": [0.5, 2.0]}]);
     let expected = json!({"number": 0, "key": "7", "streams": {"x": [[1.0, 2.0], [3.0, 4.0]], "y": y}});
     assert_eq!(ran.lines()[0], expected);
-    // Values have the digits that they need in single precision.
+    // Values have no more digits than single precision needs.
     assert!(ran.out.contains("[[5.0,0.1]]"), "{}", ran.out);
     assert_eq!(tool.run(&["head", "a.ctf", "-n", "1"]).lines().len(), 1);
     let by_key = tool.run(&["head", "a.ctf", "--key", "9", "--key", "7"]);

@@ -1,6 +1,6 @@
-// Names that today's compilers and C libraries use and that the oldest supported systems (glibc 2.17,
-// libstdc++ of GCC 5) lack, under definitions that only this module sees. `cargo xtask` binds all other names
-// to versions that those systems have.
+// Definitions, local to the module, of names that current compilers and C libraries use and that
+// the oldest supported systems (glibc 2.17, libstdc++ of GCC 5) lack. `cargo xtask` binds all other
+// names to versions that those systems have.
 
 #include <exception>
 #include <new>
@@ -41,14 +41,14 @@ namespace std {
 #if _GLIBCXX_USE_CXX11_ABI
   throw std::bad_array_new_length();
 #else
-  // The libstdc++ of GCC 4.8 does not have the class, which is derived from this one.
+  // The libstdc++ of GCC 4.8 lacks the class, which derives from this one.
   throw std::bad_alloc();
 #endif
 }
 }  // namespace std
 
 #if !_GLIBCXX_USE_CXX11_ABI
-// The libstdc++ of GCC 4.8 makes exceptions from strings only, not from characters.
+// The libstdc++ of GCC 4.8 only constructs exceptions from std::string, not from char pointers.
 void construct_runtime_error(void* at, const char* text) __asm__("_ZNSt13runtime_errorC1EPKc");
 void construct_logic_error(void* at, const char* text) __asm__("_ZNSt11logic_errorC1EPKc");
 

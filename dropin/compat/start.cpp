@@ -1,15 +1,15 @@
-// How a program starts that was linked here and runs on older systems. The start code of C libraries since
-// glibc 2.34 leaves the call of initializers to the C library's newer start function, which older ones do not
-// have. This one hands over a function that makes the calls, as the start code before glibc 2.34 did.
+// Start code of programs that are linked here and run on older systems. From glibc 2.34 on, the
+// start code leaves calling initializers to the C library's newer start function, which older
+// systems lack. This one passes a function that calls them, as start code before glibc 2.34 did.
 
 using Initializer = void (*)(int, char**, char**);
 
 extern "C" {
-// Bounds of the list of initializers, from the linker.
+// Bounds of the list of initializers, set by the linker.
 [[gnu::visibility("hidden")]] extern Initializer __init_array_start[];
 [[gnu::visibility("hidden")]] extern Initializer __init_array_end[];
 
-// Identifies the program where destructors are registered.
+// Identifies the program when destructors are registered.
 [[gnu::visibility("hidden")]] void* __dso_handle = nullptr;
 
 [[gnu::visibility("hidden"), gnu::used]] void cntk_reader_initialize(int count, char** arguments,
@@ -20,8 +20,8 @@ extern "C" {
 }
 }
 
-// __libc_start_main(main, count, arguments, initialize, finish = nothing, finish of the dynamic linker, end
-// of the stack).
+// __libc_start_main(main, count, arguments, initialize, finish = nothing, finish of the dynamic
+// linker, end of the stack).
 #if defined(__x86_64__)
 asm(R"(
 .globl _start

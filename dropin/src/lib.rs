@@ -1,5 +1,4 @@
-//! The modules that unmodified CNTK loads in place of its own: building them, and exchanging them
-//! with CNTK's.
+//! Builds the modules that unmodified CNTK loads in place of its own, and installs them into CNTK.
 
 #[macro_use]
 extern crate tooling;
@@ -19,19 +18,18 @@ use tooling::tools::{self, Tool};
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// The version as in the host's file names; those of betas have none.
+    /// The version as in the host's file names; the file names of betas have none.
     pub version: &'static str,
-    /// What `CNTK_DROPIN_HOST` is in the C++ code: the first version with the same interface, as a
-    /// number.
+    /// The value of `CNTK_DROPIN_HOST` in the C++ code: the first version with the same interface.
     number: u32,
-    /// The compiler whose C++ library it has.
+    /// The compiler whose C++ library it uses.
     pub age: Age,
-    /// Whether the modules have run in this version. The others follow from the layout of its
-    /// interface alone.
+    /// Whether the modules were tested in this version. For the others, they were only built for
+    /// the layout of its interface.
     pub is_tried: bool,
 }
 
-/// The hosts that modules are made for.
+/// The supported hosts.
 pub const HOSTS: [Host; 12] = [
     Host { version: "2.7", number: 20700, age: Age::Gcc5, is_tried: true },
     Host { version: "2.6", number: 20600, age: Age::Gcc5, is_tried: true },
@@ -47,13 +45,13 @@ pub const HOSTS: [Host; 12] = [
     Host { version: "2.0.beta15", number: BETA, age: Age::Gcc48, is_tried: true },
 ];
 
-/// The betas of CNTK 2.0 whose modules have the names of the first readers.
+/// The betas of CNTK 2.0, whose modules have the names of the first readers.
 const BETA: u32 = 19900;
 /// The first host whose other modules can be used.
 const FOREIGN_MODULES: u32 = 20100;
 
 impl Host {
-    /// The host with this version, or with this name.
+    /// Returns the host with this version or name.
     pub fn by_version(version: &str) -> Result<Host> {
         let hosts = HOSTS.into_iter().flat_map(|host| [host, host.built_anew()]);
         let host = hosts.into_iter().find(|host| host.name() == version);
@@ -63,7 +61,7 @@ impl Host {
         })
     }
 
-    /// The library of the host that its modules are bound to.
+    /// Returns the host's library that its modules link to.
     pub fn library(self) -> String {
         match self.number {
             BETA => BETA_LIBRARY.to_owned(),
@@ -71,17 +69,17 @@ impl Host {
         }
     }
 
-    /// Options of the compiler for code that shares types with it.
+    /// Returns compiler options for code that shares types with it.
     pub fn options(self) -> Vec<String> {
         let mut options = vec![format!("-DCNTK_DROPIN_HOST={}", self.number)];
         if self.age == Age::Gcc48 {
-            // Its library has its own strings, and no `operator delete` with a size.
+            // Its C++ library has the old strings, and no sized `operator delete`.
             options.extend(["-D_GLIBCXX_USE_CXX11_ABI=0", "-fno-sized-deallocation"].map(str::to_owned));
         }
         options
     }
 
-    /// Whether its interface is older than that of this version, as a number.
+    /// Whether its interface is older than `number`.
     pub fn is_before(self, number: u32) -> bool {
         self.number < number
     }
@@ -91,22 +89,22 @@ impl Host {
         self.number == BETA
     }
 
-    /// Whether it needs drivers of its own.
+    /// Whether it needs separate drivers.
     pub fn has_own_driver(self) -> bool {
         self.age == Age::Gcc48 || self.number < SHARED_DRIVER
     }
 
-    /// Whether its other modules can be used, and this project's by them.
+    /// Whether its other modules can be used, and this project's modules by them.
     pub fn exchanges_sequences(self) -> bool {
         self.number >= FOREIGN_MODULES
     }
 
-    /// The host as somebody has built it with a newer compiler, if that makes a difference.
+    /// Returns the host as rebuilt with a newer compiler, if that makes a difference.
     pub fn built_anew(self) -> Host {
         Host { age: Age::Gcc5, ..self }
     }
 
-    /// What its folders are named.
+    /// Returns the name of its folders.
     pub fn name(self) -> String {
         match HOSTS.contains(&self) {
             true => self.version.to_owned(),
@@ -114,19 +112,19 @@ impl Host {
         }
     }
 
-    /// Where its modules are built to.
+    /// Returns the folder of its modules.
     pub fn folder(self, project: &Project) -> PathBuf {
         Flavor::Release.folder(project, self)
     }
 }
 
-/// How modules are compiled.
+/// A way to compile modules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Flavor {
-    /// As users get them.
+    /// As released.
     Release,
-    /// Undefined behaviour ends the program: as a trap, because modules need no libraries but the
-    /// system's and the host's.
+    /// Undefined behaviour traps, because modules may only need the system's and the host's
+    /// libraries.
     Undefined,
 }
 
@@ -135,7 +133,7 @@ impl Flavor {
         match (self, project.quick) {
             (Flavor::Release, false) => &["-O2"],
             (Flavor::Release, true) => &["-Og"],
-            // Without `vptr`, which takes the type information of the host's classes.
+            // Without `vptr`, which needs the type information of the host's classes.
             (Flavor::Undefined, _) => &[
                 "-O1",
                 "-g",
@@ -154,24 +152,24 @@ impl Flavor {
         }
     }
 
-    /// Where the modules for a host are built to.
+    /// Returns the folder of the modules for a host.
     pub fn folder(self, project: &Project, host: Host) -> PathBuf {
         project.target.join(self.name(project)).join(host.name())
     }
 }
 
-/// The library of betas that their modules are bound to.
+/// The library of betas that their modules link to.
 pub const BETA_LIBRARY: &str = "libcntkmath.so";
 
 /// A module.
 pub struct Module {
-    /// The first part of its file's name.
+    /// First part of its file name.
     stem: &'static str,
-    /// Its file's name in betas.
+    /// Its file name in betas.
     beta: &'static str,
     /// Its sources besides [`SHARED`].
     sources: &'static [&'static str],
-    /// Its sources for hosts with whose other modules it exchanges sequences.
+    /// Additional sources for hosts with whose modules it exchanges sequences.
     exchange: &'static [&'static str],
     exports: &'static [&'static str],
 }
@@ -236,10 +234,10 @@ pub const IMAGES: Module = Module {
     exports: &["CreateDeserializer", "CreateTransformer", "GetReaderD", "GetReaderF"],
 };
 
-/// What gives the engine's deserializers the host's interface.
+/// Sources of the engine's deserializers with the host's interface.
 const DESERIALIZERS: [&str; 3] = ["deserializer", "sequences", "image_chunk"];
 
-/// What a module of deserializers exports.
+/// Exports of a module of deserializers.
 const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {
@@ -248,7 +246,7 @@ impl Module {
         self.sources.iter().chain(exchange).chain(&SHARED).copied()
     }
 
-    /// Its file's name.
+    /// Returns its file name.
     pub fn file(&self, host: Host) -> String {
         match host.number {
             BETA => format!("{}.so", self.beta),
@@ -257,41 +255,41 @@ impl Module {
     }
 }
 
-/// The beginnings of the names of the host's symbols.
+/// Prefixes of the host's symbols.
 const HOST_SYMBOLS: [&str; 4] =
     ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZTVN9Microsoft3MSR4CNTK", "_ZN4CNTK"];
 
-/// Tools that building takes.
+/// Tools required for building.
 pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];
 
-/// The composite module for a host, as built.
+/// Returns the path of the composite module for a host.
 pub fn composite(project: &Project, host: Host) -> PathBuf {
     host.folder(project).join(COMPOSITE.file(host))
 }
 
-/// Builds the modules for all hosts, and the driver that tries them.
+/// Builds the modules for all hosts, and the driver that tests them.
 pub fn everything(project: &Project) -> Result<()> {
     modules_for(project, &HOSTS)?;
     project.part("driver host_replay", || driver(project, "host_replay", HOSTS[0]).map(drop))
 }
 
-/// Builds the modules for the hosts in which they are tried.
+/// Builds the modules for the hosts in which they are tested.
 pub fn modules(project: &Project) -> Result<()> {
     if !project.quick {
         return modules_for(project, &tried().collect::<Vec<_>>());
     }
     let (linked, checked): (Vec<_>, Vec<_>) = tried().partition(|host| QUICK.contains(&host.version));
     modules_for(project, &linked)?;
-    project.part("modules for other versions of CNTK, as far as the compiler checks them", || {
+    project.part("modules for other versions of CNTK, syntax check only", || {
         checked.into_iter().try_for_each(|host| check_sources(project, host))
     })
 }
 
-/// The hosts whose modules tests link: the newest, the oldest whose modules are exchanged with its
-/// own, and the oldest.
+/// The hosts whose modules are linked in quick mode: the newest, the oldest that exchanges
+/// sequences, and the oldest.
 const QUICK: [&str; 3] = ["2.7", "2.1", "2.0.beta15"];
 
-/// The hosts in which modules have run.
+/// The hosts in which modules were tested.
 fn tried() -> impl Iterator<Item = Host> {
     HOSTS.into_iter().filter(|host| host.is_tried)
 }
@@ -310,14 +308,14 @@ pub fn build_for(project: &Project, host: Host) -> Result<()> {
     project.part(&format!("modules for CNTK {}", host.name()), || build(project, host, &engine))
 }
 
-/// The library that the modules contain.
+/// Builds the library that the modules contain.
 pub fn engine(project: &Project) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
     project.part("library, release mode", || dist::archive(project))
 }
 
 /// Builds the modules for one host into `target/dropin/<version>`, unless they are newer than all
-/// that they are made of.
+/// of their inputs.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     build_as(project, host, engine, Flavor::Release)
 }
@@ -344,7 +342,7 @@ pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) ->
             inputs.push(text(&object(&scratch, source))?);
         }
         inputs.extend([text(engine)?, text(&object(&scratch, COMPAT))?]);
-        // The host's library is found beside the module, too, where nothing has loaded it yet.
+        // If nothing has loaded the host's library yet, it is found next to the module.
         inputs.extend(["-Wl,-rpath,$ORIGIN".to_owned(), "-Wl,--enable-new-dtags".to_owned()]);
         let exports: Vec<String> = module.exports.iter().map(|&name| name.to_owned()).collect();
         let name = module.file(host);
@@ -359,8 +357,7 @@ pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) ->
             has_lines: !project.quick || flavor == Flavor::Undefined,
         };
         linked.link(project, &project.compiler(), &scratch.join(module.stem))?;
-        // The module with its symbols, and with lines where it has them, stays where it was linked,
-        // for debuggers and profilers.
+        // The unstripped module stays where it was linked, for debuggers and profilers.
         let stripped = scratch.join(module.stem).join(&name);
         project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
         portable::check(project, &stripped, Some(&library), host.age)?;
@@ -377,8 +374,7 @@ fn object(scratch: &Path, source: &str) -> PathBuf {
     scratch.join(format!("{}.o", source.replace('/', "-")))
 }
 
-/// Has the compiler check the sources of the modules for a host, and make nothing, unless it has
-/// since they changed.
+/// Checks the syntax of the sources for a host, unless they are unchanged since the last check.
 fn check_sources(project: &Project, host: Host) -> Result<()> {
     static CHECKING: Mutex<()> = Mutex::new(());
     let _alone = alone(&CHECKING);
@@ -390,8 +386,8 @@ fn check_sources(project: &Project, host: Host) -> Result<()> {
     Ok(std::fs::write(checked, "")?)
 }
 
-/// The files that modules are made of, but for the library. How they are compiled and linked is
-/// part of them; the rest of this program is not.
+/// The inputs of modules except the library. The code that compiles and links them is one of them;
+/// the rest of this program is not.
 fn sources(project: &Project) -> Result<Vec<PathBuf>> {
     let mut files =
         ["dropin/src/lib.rs", "tooling/src/portable.rs"].map(|source| project.path(source)).to_vec();
@@ -403,22 +399,21 @@ fn sources(project: &Project) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether all files are newer than what they are made of. A missing file counts as older than
+/// Returns whether all files are newer than their inputs. A missing file counts as older than
 /// everything.
 fn are_newer(built: &[PathBuf], inputs: &[PathBuf]) -> bool {
     let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     built.iter().map(changed).min() > inputs.iter().map(changed).max()
 }
 
-/// The folder in which the modules for a host are linked.
+/// Returns the folder in which the modules for a host are linked.
 fn scratch(project: &Project, host: Host, flavor: Flavor) -> Result<PathBuf> {
     let folder = project.target.join("xtask").join(flavor.name(project)).join(host.name());
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-/// Does something with each source of the modules for a host, with as many at once as there are
-/// CPUs.
+/// Runs `work` on each source of the modules for a host, on all CPUs.
 fn for_each_source(host: Host, work: impl Fn(&str) -> Result<String> + Sync) -> Result<()> {
     let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources(host)).collect();
     sources.push(COMPAT);
@@ -434,7 +429,7 @@ fn for_each_source(host: Host, work: impl Fn(&str) -> Result<String> + Sync) -> 
     })
 }
 
-/// The compiler with one source.
+/// Returns the command that compiles a source.
 fn compiler(project: &Project, host: Host, source: &str) -> Run {
     let run = project.run(&project.compiler()).args(["-std=c++17", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
     let run = run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"]);
@@ -442,8 +437,8 @@ fn compiler(project: &Project, host: Host, source: &str) -> Run {
     run.arg(project.path(&format!("dropin/{source}.cpp")))
 }
 
-/// Checks that a module exports the symbols of the module it replaces, and no others, which could
-/// shadow symbols elsewhere.
+/// Checks that a module exports exactly the symbols of the module it replaces: others could shadow
+/// symbols elsewhere.
 fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> {
     let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file).output()?;
     let mut names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -452,8 +447,8 @@ fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> 
     Ok(())
 }
 
-/// Builds a driver of CNTK's native interfaces for a host, and all others with its strings; returns
-/// its path.
+/// Builds a driver of CNTK's native interfaces for a host and all others with the same strings;
+/// returns its path.
 pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
     let file = driver_file(project, name, host);
@@ -461,7 +456,7 @@ pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     let options = if host.has_own_driver() { host.options() } else { Vec::new() };
     let run = project.run(&project.compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
     let run = run.args(options);
-    // The standard conversions between strings are deprecated since C++17 and have no successor.
+    // The standard string conversions are deprecated from C++17 on, without a successor.
     let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
     // CNTK's modules must find the driver's `sleep`.
     let run = run.arg("-rdynamic").arg(project.path(&format!("cpp_tests/{name}.cpp")));
@@ -469,8 +464,8 @@ pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Where [`driver`] builds to. Hosts since GCC 5 share a driver, which takes what differs among
-/// them from the host's library.
+/// Returns the path that [`driver`] builds to. Hosts from GCC 5 on share a driver, which finds
+/// their differences in the host's library.
 pub fn driver_file(project: &Project, name: &str, host: Host) -> PathBuf {
     let drivers = project.target.join("drivers");
     match host.has_own_driver() {
@@ -479,5 +474,5 @@ pub fn driver_file(project: &Project, name: &str, host: Host) -> PathBuf {
     }
 }
 
-/// The first host that the common drivers know.
+/// The first host that the shared drivers support.
 const SHARED_DRIVER: u32 = 20400;

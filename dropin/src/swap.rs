@@ -1,15 +1,15 @@
-//! Puts the modules into an installed CNTK, and restores the originals.
+//! Swaps the modules into an installed CNTK, and restores the originals.
 //!
-//! An original is kept beside the module as `<name>.original`; that file marks a swapped module.
-//! Each step is a rename, so that an interruption leaves one of the two modules under the name,
-//! never half of one. Running programs keep the module that they have loaded.
+//! An original is kept next to the module as `<name>.original`; that file marks a swapped module.
+//! Each step is a rename, so an interruption leaves one of the two modules under the name, never
+//! half of one. Running programs keep the module that they have loaded.
 
 use crate::{BETA_LIBRARY, HOSTS, Host, MODULES, Module};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use tooling::project::{Project, empty_folder};
 
-/// The CNTK whose libraries are in a folder.
+/// Returns the host whose libraries are in a folder.
 pub fn host_of(folder: &Path) -> Result<Host> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
@@ -39,11 +39,12 @@ pub fn host_of(folder: &Path) -> Result<Host> {
     }
 }
 
-/// A symbol that the library of betas has since beta 12, whose interface the modules know:
+/// A symbol in the library of betas from beta 12 on, whose interface the modules support:
 /// `GPUMatrix<float>::AbsoluteMax`.
 const SINCE_BETA_12: &str = "_ZNK9Microsoft3MSR4CNTK9GPUMatrixIfE11AbsoluteMaxEv";
 
-/// The host with the strings that its library was built with, which only old versions leave open.
+/// Returns the host with the strings that its library was built with, which varies for old
+/// versions.
 fn as_built(host: Host, path: &Path) -> Result<Host> {
     if host.built_anew() == host {
         return Ok(host);
@@ -57,31 +58,31 @@ fn as_built(host: Host, path: &Path) -> Result<Host> {
     Ok(if has_new_strings(&library) { host.built_anew() } else { host })
 }
 
-/// Whether a library takes the strings of GCC 5.
+/// Returns whether a library uses the strings of GCC 5.
 fn has_new_strings(library: &[u8]) -> bool {
     has(library, "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_string")
 }
 
-/// Whether a file contains the name of a symbol, or its beginning.
+/// Returns whether a file contains the name of a symbol or its prefix.
 fn has(library: &[u8], symbol: &str) -> bool {
     memchr::memmem::find(library, symbol.as_bytes()).is_some()
 }
 
 /// The files of one module in CNTK's folder.
-struct Place {
-    /// What CNTK loads.
+struct ModuleFiles {
+    /// The file that CNTK loads.
     module: PathBuf,
-    /// CNTK's own module, while this project's is in its place.
+    /// CNTK's module, while this project's is in its place.
     original: PathBuf,
 }
 
-impl Place {
-    fn new(folder: &Path, module: &Module, host: Host) -> Place {
+impl ModuleFiles {
+    fn new(folder: &Path, module: &Module, host: Host) -> ModuleFiles {
         let name = module.file(host);
-        Place { original: folder.join(format!("{name}.original")), module: folder.join(name) }
+        ModuleFiles { original: folder.join(format!("{name}.original")), module: folder.join(name) }
     }
 
-    /// Copies a file to a name in one step: the name never has half a file.
+    /// Copies a file to a name atomically: the name never has a partial file.
     fn put(from: &Path, to: &Path) -> Result<()> {
         let new = to.with_extension("so.new");
         let what = || format!("writing {}", to.display());
@@ -91,8 +92,8 @@ impl Place {
 
     fn swap(&self, ours: &Path) -> Result<()> {
         if !self.original.exists() {
-            ensure!(self.module.is_file(), "{} is not there.", self.module.display());
-            // A copy, not a rename: the name must never be free. `cp` keeps times and permissions.
+            ensure!(self.module.is_file(), "{} does not exist.", self.module.display());
+            // A copy, not a rename: the name must always exist. `cp` keeps times and permissions.
             let copy = self.original.with_extension("original.new");
             let copied = std::process::Command::new("cp").arg("-p").arg(&self.module).arg(&copy).status()?;
             ensure!(copied.success(), "{} could not be copied.", self.module.display());
@@ -101,7 +102,7 @@ impl Place {
         Self::put(ours, &self.module)
     }
 
-    /// Puts the original back. Returns whether there was one.
+    /// Restores the original. Returns whether there was one.
     fn restore(&self) -> Result<bool> {
         if !self.original.exists() {
             return Ok(false);
@@ -112,7 +113,7 @@ impl Place {
     }
 }
 
-/// Refuses to install modules that have never run, unless that is asked for.
+/// Refuses to install untested modules unless `untried` is set.
 fn allow(host: Host, untried: bool) -> Result<()> {
     ensure!(
         host.is_tried || untried,
@@ -123,8 +124,8 @@ fn allow(host: Host, untried: bool) -> Result<()> {
     Ok(())
 }
 
-/// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals
-/// back if that fails.
+/// Swaps the modules of the CNTK in a folder and reads a small file with them; restores the
+/// originals if that fails.
 pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
@@ -135,9 +136,9 @@ pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
         crate::build(project, host, &engine)?;
         crate::driver(project, "host_replay", host).map(drop)
     })?;
-    let place = |module: &Module| Place::new(&folder, module, host);
-    ensure!(place(&MODULES[0]).module.is_file(), "{} is not there.", place(&MODULES[0]).module.display());
-    // A CNTK that was built without a library has no module that needs it.
+    let place = |module: &Module| ModuleFiles::new(&folder, module, host);
+    ensure!(place(&MODULES[0]).module.is_file(), "{} does not exist.", place(&MODULES[0]).module.display());
+    // A CNTK that was built without a library lacks the module that needs it.
     let (there, missing): (Vec<_>, Vec<_>) =
         MODULES.iter().partition(|module| place(module).module.is_file());
     let swapped = project.part(&format!("swapping the modules in {}", folder.display()), || {
@@ -158,17 +159,17 @@ pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
         folder.display()
     );
     for module in missing {
-        say!("This CNTK has no {}; it gets none.", module.file(host));
+        say!("This CNTK has no {}; skipped.", module.file(host));
     }
     Ok(())
 }
 
-/// Puts the originals back.
+/// Restores the originals.
 pub fn restore(_project: &Project, folder: &Path) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
     match put_back(&folder, host)? {
-        0 => bail!("{} has no originals to put back.", folder.display()),
+        0 => bail!("{} has no originals to restore.", folder.display()),
         count => say!("{count} modules of CNTK {} are back in {}.", host.version, folder.display()),
     }
     Ok(())
@@ -177,14 +178,14 @@ pub fn restore(_project: &Project, folder: &Path) -> Result<()> {
 fn put_back(folder: &Path, host: Host) -> Result<usize> {
     let mut count = 0;
     for module in &MODULES {
-        count += usize::from(Place::new(folder, module, host).restore()?);
+        count += usize::from(ModuleFiles::new(folder, module, host).restore()?);
     }
     Ok(count)
 }
 
-/// Reads small files through the modules in the folder, and through the originals; both must
-/// deliver equal data. CNTK's own module for images may need libraries that are not there: its part
-/// has the new one, under CNTK's composite module.
+/// Reads small files through the modules in the folder and through the originals; both must deliver
+/// equal data. CNTK's module for images may need missing libraries, so its test uses the new one
+/// under CNTK's composite module.
 fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
     let scratch = project.target.join("xtask/smoke");
     empty_folder(&scratch)?;
@@ -220,29 +221,29 @@ fn same_data(
     let read = |module: &Path, before: String| {
         let run = project.run(driver.to_str().context("a path in UTF-8")?);
         let mut path = before + &folder.display().to_string();
-        // CNTK's libraries may need others, which the caller's search path has.
+        // CNTK's libraries may need others from the caller's search path.
         if let Ok(inherited) = std::env::var("LD_LIBRARY_PATH") {
             path += &format!(":{inherited}");
         }
         run.arg(module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", path).output()
     };
-    let place = Place::new(folder, &MODULES[0], host);
-    // Where CNTK's composite module cannot read by the new modules, it finds the originals first.
+    let place = ModuleFiles::new(folder, &MODULES[0], host);
+    // If CNTK's composite module cannot use the new modules, it finds the originals first.
     let originals = if host.exchanges_sequences() { None } else { Some(originals(folder, host, scratch)?) };
     let before = originals.map_or_else(String::new, |folder| format!("{}:", folder.display()));
     let (ours, theirs) = (read(&place.module, String::new())?, read(&place.original, before)?);
     ensure!(ours.lines().count() == 2 * READS + 2, "Reading ended early:\n{ours}");
-    ensure!(!ours.contains("\"error\""), "Reading gave errors:\n{ours}");
+    ensure!(!ours.contains("\"error\""), "Reading failed:\n{ours}");
     ensure!(ours == theirs, "The new module reads this:\n{ours}\nCNTK's own module this:\n{theirs}");
     Ok(())
 }
 
-/// A folder in which the original modules have their own names.
+/// Creates a folder in which the original modules have their own names.
 fn originals(folder: &Path, host: Host, scratch: &Path) -> Result<PathBuf> {
     let links = scratch.join("originals");
     empty_folder(&links)?;
     for module in &MODULES {
-        let original = Place::new(folder, module, host).original;
+        let original = ModuleFiles::new(folder, module, host).original;
         if original.exists() {
             std::os::unix::fs::symlink(original, links.join(module.file(host)))?;
         }
@@ -250,7 +251,7 @@ fn originals(folder: &Path, host: Host, scratch: &Path) -> Result<PathBuf> {
     Ok(links)
 }
 
-/// Minibatches that are read, more than there are.
+/// Number of minibatches to read, more than there are.
 const READS: usize = 14;
 
 const SMOKE: &str = r#"
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_never_ran_are_asked_for() {
+    fn untried_modules_require_consent() {
         for (version, is_tried) in [("2.7", true), ("2.5", false), ("2.3", false), ("2.2", false)] {
             let folder = folder(version, &[&format!("libCntk.Math-{version}.so")]);
             let host = host_of(&folder).expect(version);
@@ -314,11 +315,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_swapped_comes_back() {
+    fn swapped_modules_are_restored() {
         let folder = folder("swap", &["Cntk.Composite-2.7.so", "ours"]);
-        let place = Place::new(&folder, &MODULES[0], HOSTS[0]);
+        let place = ModuleFiles::new(&folder, &MODULES[0], HOSTS[0]);
         let content = || std::fs::read_to_string(&place.module).expect("a module");
-        // Twice: the second time this project's module is there already, and must not be taken for
+        // The second time, this project's module is already in place, and must not be mistaken for
         // the original.
         for _ in 0..2 {
             place.swap(&folder.join("ours")).expect("swapping");

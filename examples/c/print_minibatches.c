@@ -4,7 +4,7 @@
  *   print_minibatches [-n MINIBATCHES] [-m SAMPLES] FILE.ctf NAME:DIM:dense|sparse ...
  *   print_minibatches [-n MINIBATCHES] [-m SAMPLES] CONFIGURATION
  *
- * For instance: print_minibatches -n 2 -m 4 digits.train.ctf labels:10:sparse features:64:dense
+ * Example: print_minibatches -n 2 -m 4 digits.train.ctf labels:10:sparse features:64:dense
  */
 
 #include <cntk_reader.h>
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program if a call has failed, with the reader's account of it. Takes the error's address: its
-   value may be read before the call among the other arguments has written it. */
+/* Ends the program with the error message if a call has failed. Takes the error's address, because
+   its value might be evaluated before the call, another argument, has written it. */
 static void check(cntk_reader_status status, cntk_reader_error** error) {
   if (status == CNTK_READER_STATUS_OK) return;
   fprintf(stderr, "print_minibatches: %s\n", cntk_reader_error_get_text(*error));
@@ -29,7 +29,7 @@ static void usage(void) {
   exit(2);
 }
 
-/* A configuration for one text file with these streams; the caller frees it. */
+/* Returns a configuration for a text file with these streams; the caller frees it. */
 static char* write_configuration(const char* file, char** streams, int count) {
   size_t size = strlen(file) + 512;
   size_t used;
@@ -59,7 +59,7 @@ static double value_at(const cntk_reader_minibatch_stream* stream, size_t index)
                                                       : ((const double*)stream->values)[index];
 }
 
-/* The values of one column: all of them, or row:value for each stored one. */
+/* Prints the values of a column: all of them, or index:value for each stored one. */
 static void print_column(const cntk_reader_minibatch_stream* stream, size_t column) {
   if (stream->storage == CNTK_READER_STORAGE_SPARSE_CSC) {
     int32_t i;
@@ -72,7 +72,7 @@ static void print_column(const cntk_reader_minibatch_stream* stream, size_t colu
   }
 }
 
-/* The steps of one sequence that lie in this minibatch. */
+/* Prints the steps of a sequence that lie in this minibatch. */
 static void print_sequence(const cntk_reader_minibatch* minibatch, const cntk_reader_minibatch_stream* stream,
                            const cntk_reader_record* record) {
   const uint64_t begin = record->begin < 0 ? 0 : (uint64_t)record->begin;

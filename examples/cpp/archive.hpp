@@ -1,7 +1,7 @@
-// Files that hold a training's state: arrays of plain values, one after the other, after a header with a
+// Checkpoint files of a training: consecutive arrays of plain values, after a header with a
 // checksum.
 //
-// A file is either complete or missing: it is written under another name, flushed to the disk, and then
+// A file is either complete or missing: it is written under a temporary name, flushed to disk, and
 // renamed.
 
 #ifndef EXAMPLES_ARCHIVE_HPP
@@ -38,7 +38,7 @@ class ArchiveWriter {
     content_.append(reinterpret_cast<const char*>(values), size);
   }
 
-  // Replaces the file as a whole, or on failure leaves it as it is.
+  // Replaces the file atomically; on failure leaves it unchanged.
   void Save(const std::string& path) const {
     const std::string temporary = path + ".new";
     const std::uint64_t hash = Hash(content_.data(), content_.size());
@@ -75,7 +75,7 @@ class ArchiveReader {
     std::memcpy(values, bytes.data(), bytes.size());
   }
 
-  // The next array, as bytes that live as long as this object.
+  // Returns the next array as bytes that are valid as long as this object.
   std::string_view GetBytes() {
     std::uint64_t size = 0;
     Take(&size, sizeof size);
@@ -92,7 +92,7 @@ class ArchiveReader {
   }
 
   [[noreturn]] void Refuse() const {
-    throw std::runtime_error("'" + path_ + "' is damaged, or no checkpoint of this program");
+    throw std::runtime_error("'" + path_ + "' is damaged, or not a checkpoint of this program");
   }
 
   std::string path_, content_;

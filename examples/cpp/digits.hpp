@@ -1,4 +1,4 @@
-// Code that the programs which learn from the digits share: the data, and the progress of a training.
+// Shared code of the programs that learn digits: the data, and the progress of a training.
 
 #ifndef EXAMPLES_DIGITS_HPP
 #define EXAMPLES_DIGITS_HPP
@@ -15,8 +15,8 @@ constexpr std::size_t kDigits = 10;
 constexpr std::uint64_t kMinibatch = 32;
 constexpr double kLearningRate = 0.05;
 
-// Opens a file of digits. `keys` are more lines of the reader's configuration. Chunks are what is shuffled,
-// loaded and shared out to workers: there should be several for each worker.
+// Opens a file of digits. `keys` are additional lines of the reader's configuration. Chunks are the
+// units of shuffling, loading and distribution to workers: each worker should have several.
 inline cntk::reader::Reader OpenDigits(const std::string& file, const std::string& keys,
                                        std::size_t chunk_bytes = 32 << 20) {
   return cntk::reader::Reader::FromText(keys + R"(
@@ -32,7 +32,8 @@ inline cntk::reader::Reader OpenDigits(const std::string& file, const std::strin
     ] ))");
 }
 
-// One pass over the data, in the order that belongs to the epoch; for one worker of several, its share.
+// Starts one pass over the data, in the order of the epoch; for one of several workers, over its
+// share.
 inline void StartSweep(cntk::reader::Reader& reader, std::uint64_t epoch, std::uint64_t workers = 1,
                        std::uint64_t rank = 0) {
   cntk::reader::EpochConfiguration configuration;
@@ -47,8 +48,8 @@ inline void StartSweep(cntk::reader::Reader& reader, std::uint64_t epoch, std::u
 // The progress of the training, except the weights and the reader's position.
 struct Progress {
   std::uint64_t epoch = 0;
-  std::uint64_t minibatches = 0;  // Of all epochs.
-  Softmax::Score score;           // Of the epoch so far.
+  std::uint64_t minibatches = 0;  // In all epochs.
+  Softmax::Score score;           // In the epoch so far.
 };
 
 #endif  // EXAMPLES_DIGITS_HPP

@@ -1,7 +1,7 @@
 // A network with one hidden layer, trained by stochastic gradient descent with momentum.
 //
-// All sums are computed in a fixed order, so that equal samples in equal order give weights that are equal to
-// the last bit.
+// All sums are computed in a fixed order, so that equal samples in equal order produce
+// bit-identical weights.
 
 #ifndef EXAMPLES_NETWORK_HPP
 #define EXAMPLES_NETWORK_HPP
@@ -28,7 +28,7 @@ class Normalization {
     }
   }
 
-  // After all samples were added.
+  // Call after all samples were added.
   void Finish() {
     for (std::size_t i = 0; i < sum_.size(); ++i) {
       const double mean = sum_[i] / samples_;
@@ -56,7 +56,7 @@ class Network {
         classes_(classes),
         parameters_((inputs + 1) * hidden + (hidden + 1) * classes),
         velocity_(parameters_.size()) {
-    // Small random weights, the same ones on every machine; biases are 0.
+    // Small random weights, identical on every machine; biases are 0.
     std::uint64_t state = 1;
     const auto fill = [&](float* weights, std::size_t from, std::size_t to) {
       const float range = 1 / std::sqrt(static_cast<float>(from));
@@ -69,7 +69,7 @@ class Network {
     fill(parameters_.data() + (inputs_ + 1) * hidden_, hidden_, classes_);
   }
 
-  // How well the network predicts the samples so far.
+  // The quality of the network's predictions so far.
   struct Score {
     double loss = 0;  // Sum of the samples' cross entropies.
     double correct = 0;
@@ -89,8 +89,8 @@ class Network {
     const cntk::reader::StreamMinibatch labels = minibatch["labels"];
     std::vector<float> input(inputs_), hidden(hidden_), output(classes_), back(hidden_);
     Score score;
-    // In frame mode samples are sequences of one step, so a column of one stream belongs to the same column
-    // of the other.
+    // In frame mode samples are sequences of one step, so a column belongs to the same column of
+    // the other stream.
     for (std::size_t column = 0; column < features.Columns(); ++column) {
       normalization.Apply(features.Column<float>(column), input);
       Predict(input, hidden, output);
@@ -106,7 +106,7 @@ class Network {
     return score;
   }
 
-  // Learns: one step against the gradient.
+  // Makes one step against the gradient.
   void Step(const float* gradient, float rate) {
     for (std::size_t i = 0; i < velocity_.size(); ++i) {
       velocity_[i] = kMomentum * velocity_[i] - rate * gradient[i];
@@ -114,7 +114,7 @@ class Network {
     }
   }
 
-  // Of each layer the weights, input by input, and the biases.
+  // For each layer the weights, input by input, and the biases.
   std::vector<float>& Parameters() { return parameters_; }
 
   // The optimizer's state: the running mean of the steps.
@@ -131,7 +131,7 @@ class Network {
       for (std::size_t k = 0; k < size; ++k) output[k] += weights[i * size + k] * input[i];
   }
 
-  // The gradient of a layer, from its input and the error of its output.
+  // Computes the gradient of a layer from its input and the error of its output.
   static void AffineGradient(const std::vector<float>& input, const std::vector<float>& error,
                              float* gradient) {
     const std::size_t size = error.size();

@@ -1,4 +1,4 @@
-// The command line of the example programs that train, and can be stopped and resumed.
+// The command line of the training examples, which can be stopped and resumed.
 
 #ifndef EXAMPLES_OPTIONS_HPP
 #define EXAMPLES_OPTIONS_HPP

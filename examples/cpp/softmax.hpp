@@ -1,7 +1,7 @@
 // Softmax regression: a linear classifier, trained by stochastic gradient descent with momentum.
 //
-// All sums are computed in double precision and in a fixed order, so that equal samples in equal order give
-// weights that are equal to the last bit.
+// All sums are computed in double precision and in a fixed order, so that equal samples in equal
+// order produce bit-identical weights.
 
 #ifndef EXAMPLES_SOFTMAX_HPP
 #define EXAMPLES_SOFTMAX_HPP
@@ -20,7 +20,7 @@ class Softmax {
         parameters_(classes * (inputs + 1)),
         velocity_(parameters_.size()) {}
 
-  // How well the model predicts the samples so far.
+  // The quality of the model's predictions so far.
   struct Score {
     double loss = 0;  // Sum of the samples' cross entropies.
     double correct = 0;
@@ -39,7 +39,8 @@ class Softmax {
     const cntk::reader::StreamMinibatch labels = minibatch["labels"];
     std::vector<double> label(classes_), output(classes_);
     Score score;
-    // Samples are sequences of one step, so a column of one stream belongs to the same column of the other.
+    // Samples are sequences of one step, so a column belongs to the same column of the other
+    // stream.
     for (std::size_t column = 0; column < features.Columns(); ++column) {
       const auto input = features.Column<float>(column);
       std::fill(label.begin(), label.end(), 0.0);
@@ -53,7 +54,7 @@ class Softmax {
     return score;
   }
 
-  // Learns: one step against the gradient.
+  // Makes one step against the gradient.
   void Step(const double* gradient, double rate) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       velocity_[i] = kMomentum * velocity_[i] - rate * gradient[i];

@@ -1,14 +1,15 @@
-// train_digits: learns to recognize handwritten digits, and can be stopped and resumed at any minibatch.
+// train_digits: learns to recognize handwritten digits, and can be stopped and resumed at any
+// minibatch.
 //
 //   train_digits [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]] [--resume]
 //   [--stop-after N]
 //
-// DIR holds digits.train.ctf and digits.test.ctf. With --checkpoint, everything that the training needs to
-// continue is saved after each epoch, and with --checkpoint-every after every N minibatches: weights,
-// optimizer, and the reader's position. --resume continues from there (`--resume FILE` names the file as
-// well). --stop-after ends the program after a number of minibatches as a crash would, without saving
-// anything. The final weights are equal to the last bit however often the training was stopped; their hash,
-// printed at the end, shows it.
+// DIR contains digits.train.ctf and digits.test.ctf. With --checkpoint, the complete state of the
+// training is saved after each epoch, and with --checkpoint-every also after every N minibatches:
+// weights, optimizer, and the reader's position. --resume continues from there (`--resume FILE`
+// also sets the file). --stop-after ends the program after a number of minibatches like a crash,
+// without saving. The final weights are bit-identical regardless of the number of stops; the hash
+// that is printed at the end shows it.
 
 #include <unistd.h>
 
@@ -54,7 +55,7 @@ class Training {
   }
 
  private:
-  // Learns from the rest of the epoch. Returns false if the training is to stop.
+  // Trains on the rest of the epoch. Returns false if the training has to stop.
   bool FinishEpoch() {
     for (const cr::Minibatch& minibatch : train_.Minibatches()) {
       std::vector<double> gradient(model_.Parameters().size());
@@ -73,7 +74,7 @@ class Training {
     return true;
   }
 
-  // A progress line that is overwritten in place, if the output is a terminal.
+  // Prints a progress line that is overwritten in place, if the output is a terminal.
   void ShowProgress() const {
     if (isatty(STDERR_FILENO))
       std::fprintf(stderr, "\repoch %2llu  %5.0f samples",
@@ -103,7 +104,7 @@ class Training {
     archive.Save(options_.checkpoint);
   }
 
-  // Restoring the reader starts the epoch of the checkpoint again. If the checkpoint was made at the end of
+  // Restoring the reader restarts the checkpoint's epoch. If the checkpoint was saved at the end of
   // the epoch, nothing is left to read.
   void Load() {
     ArchiveReader archive(options_.checkpoint);

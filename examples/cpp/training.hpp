@@ -1,6 +1,6 @@
-// A training that can be stopped and resumed at any minibatch, of a network with one hidden layer.
+// Training of a network with one hidden layer that can be stopped and resumed at any minibatch.
 //
-// It uses two readers, of the training part and of the held-out part of some data, with the streams
+// It uses two readers, for the training part and the held-out part of the data, with the streams
 // `features` and `labels`.
 
 #ifndef EXAMPLES_TRAINING_HPP
@@ -20,13 +20,13 @@
 
 class Training {
  public:
-  // What is learned, and how.
+  // The task and its parameters.
   struct Task {
     const char* program;
     std::size_t inputs, hidden, classes;
     std::uint64_t minibatch;
     float learning_rate;
-    double accuracy;  // Percent of the held-out samples that must be recognized in the end.
+    double accuracy;  // Percentage of held-out samples to be recognized in the end.
   };
 
   Training(const Task& task, const Options& options, cntk::reader::Reader train, cntk::reader::Reader test)
@@ -45,7 +45,7 @@ class Training {
     normalization_.Finish();
   }
 
-  // Returns whether the training was stopped, or enough samples are recognized.
+  // Returns true if the training was stopped, or enough samples are recognized.
   bool Run() {
     if (options_.resume)
       Load();
@@ -72,11 +72,11 @@ class Training {
   // The progress of the training, except the weights and the reader's position.
   struct Progress {
     std::uint64_t epoch = 0;
-    std::uint64_t minibatches = 0;  // Of all epochs.
-    Network::Score score;           // Of the epoch so far.
+    std::uint64_t minibatches = 0;  // In all epochs.
+    Network::Score score;           // In the epoch so far.
   };
 
-  // One pass over a part, in the order that belongs to the epoch.
+  // Starts one pass over a part of the data, in the order of the epoch.
   void StartSweep(cntk::reader::Reader& reader, std::uint64_t epoch) const {
     cntk::reader::EpochConfiguration configuration;
     configuration.minibatch_size = task_.minibatch;
@@ -85,7 +85,7 @@ class Training {
     reader.StartEpoch(configuration);
   }
 
-  // Learns from the rest of the epoch. Returns false if the training is to stop.
+  // Trains on the rest of the epoch. Returns false if the training has to stop.
   bool FinishEpoch() {
     for (const cntk::reader::Minibatch& minibatch : train_.Minibatches()) {
       std::vector<float> gradient(network_.Parameters().size());
@@ -103,7 +103,8 @@ class Training {
     return true;
   }
 
-  // Prints the epoch's results; returns the percentage of the test part's samples that are recognized.
+  // Prints the epoch's results; returns the percentage of the test part's samples that are
+  // recognized.
   double Report() {
     Network::Score test;
     StartSweep(test_, 0);
@@ -128,7 +129,7 @@ class Training {
     archive.Save(options_.checkpoint);
   }
 
-  // Restoring the reader starts the epoch of the checkpoint again. If the checkpoint was made at the end of
+  // Restoring the reader restarts the checkpoint's epoch. If the checkpoint was saved at the end of
   // the epoch, nothing is left to read.
   void Load() {
     ArchiveReader archive(options_.checkpoint);

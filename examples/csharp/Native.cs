@@ -37,7 +37,7 @@ namespace CntkReader
             throw exception;
         }
 
-        // A NUL-terminated string in UTF-8; null for NULL.
+        // Converts a NUL-terminated UTF-8 string; null for NULL.
         public static string Text(IntPtr from)
         {
             if (from == IntPtr.Zero) return null;

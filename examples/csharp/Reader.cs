@@ -1,10 +1,10 @@
-// Reader.cs: reads the training data of CNTK from C#, over the C interface of cntk_reader.h.
+// Reader.cs: reads CNTK's training data from C#, over the C interface of cntk_reader.h.
 //
-// Needs libcntk_reader.so where the runtime finds native libraries (LD_LIBRARY_PATH, or beside the program). Works
-// with .NET and with Mono. Covers what a training needs; the header has more.
+// The runtime must find libcntk_reader.so (LD_LIBRARY_PATH, or next to the program). Works with
+// .NET and Mono. Covers the needs of a training; the header has more.
 //
-// Readers and minibatches belong to the caller, who disposes of them; a minibatch may outlive its reader. One thread
-// at a time may use a Reader. Every failure is thrown as a ReaderException.
+// Readers and minibatches belong to the caller, who disposes of them; a minibatch may outlive its
+// reader. Only one thread at a time may use a Reader. Every failure is thrown as a ReaderException.
 
 using System;
 using System.Collections.Generic;
@@ -13,7 +13,7 @@ using System.Text;
 
 namespace CntkReader
 {
-    // What went wrong, and where. Members that are not known are null or 0.
+    // An error with its location. Unknown members are null or 0.
     public sealed class ReaderException : Exception
     {
         public int Kind { get; }        // A cntk_reader_status.
@@ -45,12 +45,12 @@ namespace CntkReader
         public string Name { get; internal set; }
         public bool IsSparse { get; internal set; }
         public ElementType Element { get; internal set; }
-        public int SampleSize { get; internal set; }    // Values of one sample.
-        public int Classes { get; internal set; }       // If the values are numbers of classes, how many there are; else 0.
+        public int SampleSize { get; internal set; }    // Values per sample.
+        public int Classes { get; internal set; }       // If the values are class numbers, their count; else 0.
     }
 
-    // One stream's part of a minibatch: Columns columns of SampleSize values. The arrays are copies, to be asked for
-    // before the minibatch is disposed of.
+    // One stream of a minibatch: Columns columns of SampleSize values. Arrays are copies, and must
+    // be requested before the minibatch is disposed of.
     public sealed class StreamMinibatch
     {
         readonly Native.MinibatchHandle owner;
@@ -64,7 +64,8 @@ namespace CntkReader
 
         public int Steps { get { return (int)parts.Steps; } }
         public int Lanes { get { return (int)parts.Lanes; } }
-        public int Columns { get { return (int)parts.Columns; } }   // Steps * Lanes; step t of lane s is column t * Lanes + s.
+        // Steps * Lanes; step t of lane s is column t * Lanes + s.
+        public int Columns { get { return (int)parts.Columns; } }
         public int Samples { get { return (int)parts.Samples; } }   // Columns with data.
         public int Sequences { get { return (int)parts.Sequences; } }
         public int SampleSize { get { return (int)parts.SampleSize; } }
@@ -72,7 +73,7 @@ namespace CntkReader
 
         public ElementType Element { get { return (ElementType)parts.Element; } }
 
-        // All values (dense), or the stored ones (sparse), of a stream of floats.
+        // All values (dense), or the stored values (sparse), of a stream of floats.
         public float[] Values()
         {
             Expect(ElementType.Float);
@@ -105,8 +106,8 @@ namespace CntkReader
                 throw new InvalidOperationException("The values of this stream are " + Element + ", not " + wanted + ".");
         }
 
-        // Sparse: the index of each stored value in its column, and where each column's values begin, with one more number
-        // for the end.
+        // Sparse: the index of each stored value in its column, and the offset of each column's
+        // first value, followed by the number of values.
         public int[] Indices() { return Integers(parts.Indices, (int)parts.ValueCount); }
         public int[] ColumnOffsets() { return Integers(parts.ColumnOffsets, Columns + 1); }
 
@@ -134,7 +135,7 @@ namespace CntkReader
         }
     }
 
-    // What a read delivers.
+    // A minibatch.
     public sealed class Minibatch : IDisposable
     {
         readonly Native.MinibatchHandle handle;
@@ -151,7 +152,7 @@ namespace CntkReader
 
         public bool HasData { get { return info.StreamCount != UIntPtr.Zero; } }
         public bool EndOfSweep { get { return info.EndOfSweep != 0; } }
-        public bool EndOfEpoch { get { return info.EndOfEpoch != 0; } }     // The last one, or past it.
+        public bool EndOfEpoch { get { return info.EndOfEpoch != 0; } }     // The last, or past it.
 
         public StreamMinibatch this[string name]
         {
@@ -173,10 +174,10 @@ namespace CntkReader
         public void Dispose() { handle.Dispose(); }
     }
 
-    // How much data there is. Members that are not known are null.
+    // Sizes of data. Unknown members are null.
     public sealed class Sizes
     {
-        public ulong? Samples { get; }      // Of one sweep, in the unit of minibatch and epoch sizes.
+        public ulong? Samples { get; }      // In one sweep, in the unit of minibatch and epoch sizes.
         public ulong? Sequences { get; }
         public ulong? Chunks { get; }
 
@@ -203,11 +204,11 @@ namespace CntkReader
         }
     }
 
-    // How far an epoch has come, in samples.
+    // Progress of an epoch, in samples.
     public sealed class Progress
     {
         public ulong Delivered { get; }
-        public ulong? Expected { get; }     // null: not known, or the epoch has no end.
+        public ulong? Expected { get; }     // null: unknown, or the epoch has no end.
         public ulong Sweep { get; }         // From 0, of the next sample.
 
         internal Progress(ulong delivered, ulong? expected, ulong sweep)
@@ -252,7 +253,7 @@ namespace CntkReader
             Streams = DescribeStreams();
         }
 
-        // How much data there is. Members that are not known yet are null.
+        // Sizes of the data. Members that are not known yet are null.
         public Sizes Sizes
         {
             get
@@ -280,7 +281,7 @@ namespace CntkReader
             }
         }
 
-        // How far the epoch has come with the minibatch read last.
+        // Progress of the epoch up to the most recently read minibatch.
         public Progress Progress
         {
             get
@@ -291,7 +292,7 @@ namespace CntkReader
             }
         }
 
-        // Bytes that the reader holds now, in chunks, minibatches and tables.
+        // Memory held by the reader, in bytes: chunks, minibatches and tables.
         public ulong MemoryInBytes
         {
             get
@@ -302,7 +303,7 @@ namespace CntkReader
             }
         }
 
-        // A chunkSizeInBytes with which this many workers share the data evenly.
+        // Suggests a chunkSizeInBytes with which this many workers share the data evenly.
         public ulong SuggestChunkSize(ulong workers)
         {
             int status = Native.cntk_reader_chunk_size_suggest(handle, workers, out ulong bytes, out IntPtr error);
@@ -310,7 +311,7 @@ namespace CntkReader
             return bytes;
         }
 
-        // Starts an epoch of this many samples, or of OneSweep: number `index`, from 0.
+        // Starts an epoch of this many samples, or of OneSweep, with the number `index`, from 0.
         public void StartEpoch(ulong minibatchSize, ulong samples = OneSweep, ulong index = 0, ulong workers = 1, ulong rank = 0)
         {
             var epoch = new Native.Epoch
@@ -321,14 +322,14 @@ namespace CntkReader
             Native.Check(Native.cntk_reader_epoch_start(handle, ref epoch, out IntPtr error), error);
         }
 
-        // The next minibatch; past the end of the epoch always one without data.
+        // Reads the next minibatch. Past the end of the epoch, it has no data.
         public Minibatch GetMinibatch()
         {
             Native.Check(Native.cntk_reader_minibatch_read(handle, out IntPtr raw, out IntPtr error), error);
             return new Minibatch(raw, Streams);
         }
 
-        // The position after the minibatch read last, as opaque bytes.
+        // Saves the position after the most recently read minibatch, as opaque bytes.
         public byte[] SaveCheckpoint()
         {
             Native.Check(Native.cntk_reader_checkpoint_save(handle, out IntPtr buffer, out IntPtr error), error);
@@ -345,7 +346,8 @@ namespace CntkReader
             }
         }
 
-        // Continues where a checkpoint was saved, in the epoch that was started then. A new reader needs no StartEpoch before.
+        // Restores a checkpoint, and continues in its epoch. A new reader needs no StartEpoch
+        // before.
         public void RestoreCheckpoint(byte[] bytes)
         {
             int status = Native.cntk_reader_checkpoint_restore(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);

@@ -1,6 +1,7 @@
-// TrainDigits: reads handwritten digits from C#, learns to recognize them, and continues from a checkpoint.
+// TrainDigits: reads handwritten digits from C#, learns to recognize them, and continues from a
+// checkpoint.
 //
-//   TrainDigits [DIR]    DIR holds digits.train.ctf; examples/data if it is not given
+//   TrainDigits [DIR]    DIR contains digits.train.ctf; by default examples/data
 
 using System;
 using System.IO;
@@ -44,7 +45,8 @@ static class TrainDigits
         }
     }
 
-    // Learns from the rest of the epoch. Returns the share of samples that were recognized before learning from them.
+    // Trains on the rest of the epoch. Returns the fraction of samples that were recognized before
+    // training on them.
     static double Learn(Reader reader, double[,] weights, int minibatches = int.MaxValue)
     {
         int right = 0, samples = 0;
@@ -55,7 +57,7 @@ static class TrainDigits
                 end = minibatch.EndOfEpoch;
                 if (!minibatch.HasData) continue;
                 float[] pixels = minibatch["features"].Values();
-                int[] digits = minibatch["labels"].Indices();    // One stored value a sample: the digit's.
+                int[] digits = minibatch["labels"].Indices();    // One stored value per sample, for the digit.
                 var step = new double[Digits, Pixels];
                 for (int i = 0; i < digits.Length; ++i)
                 {
@@ -76,8 +78,8 @@ static class TrainDigits
         return (double)right / samples;
     }
 
-    // Saves a checkpoint in the middle of the second epoch, then finishes the epoch twice: by this reader, and by a new
-    // one that is restored. The weights must be equal.
+    // Saves a checkpoint in the middle of the second epoch, then finishes the epoch twice: with
+    // this reader, and with a new one that is restored. The weights must be equal.
     static bool Resume(Reader reader, string file, double[,] weights)
     {
         reader.StartEpoch(MinibatchSize, index: 1);
@@ -96,7 +98,7 @@ static class TrainDigits
         return same;
     }
 
-    // Shows that an error names its location: here a letter among the pixels of the second line.
+    // Shows that an error has its location: here a letter among the pixels of the second line.
     static bool ShowError(string file)
     {
         string broken = Path.GetTempFileName();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes digits.train.ctf and digits.test.ctf beside this script.
+"""Writes digits.train.ctf and digits.test.ctf next to this script.
 
-The data are the 1797 images of handwritten digits that scikit-learn carries: 8x8 pixels with values 0..16.
+The data are the 1797 images of handwritten digits in scikit-learn: 8x8 pixels with values from 0 to 16.
 Needs: python3 -m pip install scikit-learn
 """
 
@@ -15,8 +15,10 @@ TRAIN_SAMPLES = 1437
 
 
 def shuffled(count: int) -> list[int]:
-    """0..count in a fixed random order: Fisher-Yates with the generator `x = x * 6364136223846793005 + 1442695040888963407`
-    (Knuth's MMIX), so that no library's version can change the files."""
+    """Returns the numbers below `count` in a fixed random order, independent of the versions of libraries.
+
+    Fisher-Yates with Knuth's MMIX generator, `x = x * 6364136223846793005 + 1442695040888963407`.
+    """
     order = list(range(count))
     state = 1
     for last in range(count - 1, 0, -1):

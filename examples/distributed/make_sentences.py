@@ -1,6 +1,6 @@
 """Writes sentences with a tag for each word, as `sentences.ctf`: `python make_sentences.py [FOLDER]`.
 
-A word's tag follows from the word and the one before it, so that it can be learned. The same bytes are written on every machine.
+A word's tag depends on the word and the previous one, so that it can be learned. The output is byte-identical on every machine.
 """
 
 import random
@@ -18,7 +18,7 @@ def main() -> None:
         for sentence in range(SENTENCES):
             before = 0
             for _ in range(chance.randint(3, 30)):
-                # Small numbers are common, as a few words of a language are.
+                # Small numbers are frequent, like a few words of a language.
                 word = min(int(chance.expovariate(0.02)), WORDS - 1)
                 tag = (word + before) % TAGS if word % 4 else word // 4 % TAGS
                 file.write(f"{sentence} |words {word}:1 |tags {tag}:1\n")

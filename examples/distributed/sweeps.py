@@ -1,4 +1,4 @@
-"""A proof that all ranks together have read each sequence once."""
+"""Checks that all ranks together have read each sequence once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Coverage:
     """Counts how often each sequence was read in a sweep. Keys are the numbers from 0 to ``sequences`` - 1."""
 
     def __init__(self, sequences: int) -> None:
-        #: By this rank; of a sweep that was resumed, rank 0 has the counts of all ranks up to the checkpoint.
+        #: Counts of this rank; in a resumed sweep, rank 0 has those of all ranks up to then.
         self.counts = torch.zeros(sequences, dtype=torch.int64)
 
     def add(self, minibatch: Minibatch) -> None:
@@ -20,18 +20,18 @@ class Coverage:
         self.counts.index_add_(0, keys, torch.ones_like(keys))
 
     def total(self) -> torch.Tensor:
-        """The counts of all ranks."""
+        """Returns the counts of all ranks."""
         total = self.counts.clone()
         dist.all_reduce(total)
         return total
 
     def finish_sweep(self) -> None:
-        """Fails on all ranks unless they have read every sequence once; begins to count the next sweep."""
+        """Fails on all ranks unless they have read every sequence once; resets the counts for the next sweep."""
         total = self.total()
         wrong = torch.nonzero(total != 1).flatten()
         if len(wrong):
             key = int(wrong[0])
             raise RuntimeError(
-                f"{len(wrong)} of {len(total)} sequences were not read once in this sweep: {key} was read {int(total[key])} times."
+                f"{len(wrong)} of {len(total)} sequences were not read exactly once in this sweep: {key} was read {int(total[key])} times."
             )
         self.counts.zero_()

@@ -1,4 +1,4 @@
-"""What can be learned: digits (a classifier of single samples) and tags (one for each word of a sentence)."""
+"""The tasks: digits (a classifier of single samples) and tags (one for each word of a sentence)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from cntk_reader import CTFDeserializer, Minibatch, MinibatchSource, StreamDef, StreamDefs
 from torch import nn
 
-#: Marks, among the tags, steps without a word.
+#: The tag of steps without a word.
 NO_TAG = -100
 
 #: Words and tags of `make_sentences.py`.
@@ -18,28 +18,28 @@ WORDS, TAGS = 500, 8
 
 
 def open_source(data: CTFDeserializer, minibatch_size: int, rank: int, ranks: int) -> MinibatchSource:
-    """A source with which all ranks make the same steps. Minibatches and states do not depend on the number of ranks."""
+    """Opens a source in lockstep: minibatches and states do not depend on the number of ranks."""
     return MinibatchSource(data, minibatch_size=minibatch_size, workers=ranks, rank=rank, lockstep=True)
 
 
 class Task(Protocol):
-    """What is learned, and from what."""
+    """Data, parameters and model of a task."""
 
     data: CTFDeserializer
     minibatch_size: int
     learning_rate: float
 
     def model(self) -> nn.Module:
-        """A new model."""
+        """Returns a new model."""
         ...
 
     def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's input, and the classes that are right; of 0 sequences if the minibatch has no data."""
+        """Returns the model's input and the correct classes, for 0 sequences if the minibatch has no data."""
         ...
 
 
 class Digits(Task):
-    """Images of 8 x 8 pixels and which digit they show."""
+    """Images of 8 x 8 pixels, and their digits."""
 
     learning_rate = 0.1
 
@@ -54,11 +54,11 @@ class Digits(Task):
         self.minibatch_size = 32
 
     def model(self) -> nn.Module:
-        """Its input is (samples, 64), its output (samples, 10)."""
+        """Returns a model with input (samples, 64) and output (samples, 10)."""
         return nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
 
     def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features (samples, 64) and classes (samples); without samples if the minibatch has no data."""
+        """Returns features (samples, 64) and classes (samples), for 0 samples if the minibatch has no data."""
         if not minibatch:
             return torch.empty(0, 64), torch.empty(0, dtype=torch.int64)
         features = torch.from_numpy(minibatch["features"].array.reshape(-1, 64)) / 16
@@ -66,7 +66,7 @@ class Digits(Task):
 
 
 class _Tagger(nn.Module):
-    """Sees a word and its two neighbours. What it says of a word does not depend on padding."""
+    """Predicts a word's tag from the word and its two neighbours, independently of padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,11 +95,11 @@ class Tagger(Task):
         self.minibatch_size = 300
 
     def model(self) -> nn.Module:
-        """Its input is (sentences, longest) with `WORDS` as padding, its output (sentences, longest, TAGS)."""
+        """Returns a model with input (sentences, longest), padded with `WORDS`, and output (sentences, longest, TAGS)."""
         return _Tagger()
 
     def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Words and tags, both (sentences, longest); without sentences if the minibatch has no data."""
+        """Returns words and tags, both (sentences, longest), for 0 sentences if the minibatch has no data."""
         if not minibatch:
             return torch.empty(0, 1, dtype=torch.int32), torch.empty(0, 1, dtype=torch.int64)
         words, tags = minibatch["words"].padded_indices(WORDS), minibatch["tags"].padded_indices(NO_TAG)

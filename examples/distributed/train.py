@@ -1,11 +1,11 @@
-"""Trains on several processes, and shows that each sequence is read once a sweep, whatever happens.
+"""Trains on several processes, and checks that each sequence is read once per sweep, even after a crash.
 
     torchrun --standalone --nproc-per-node 3 train.py digits|tagger [--data FOLDER] [--epochs N]
         [--minibatch-size N] [--checkpoint FILE [--checkpoint-every N]] [--kill-at N] [--weights FILE]
 
-Each process reads its share of every minibatch, DistributedDataParallel adds up the gradients, and all make the same step. If the
-checkpoint exists, the training goes on from there, with any number of processes. ``--kill-at`` ends the last rank with signal 9
-after this many steps, as when a machine runs out of memory.
+Each process reads its share of every minibatch, DistributedDataParallel adds up the gradients, and all make the
+same step. If the checkpoint exists, the training continues from there, with any number of processes. ``--kill-at``
+kills the last rank with signal 9 after this many steps, as when a machine runs out of memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent
 
 
 class Training:
-    """A training that can stop after any step, and go on with another number of ranks."""
+    """A training that can stop after any step, and continue with another number of ranks."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -41,14 +41,14 @@ class Training:
         assert sequences is not None, "the data are indexed when a randomized source is opened"
         self.coverage = Coverage(sequences)
         torch.manual_seed(1)
-        # Double precision: results with different numbers of ranks agree up to the rounding of sums.
+        # Double precision: results for different numbers of ranks agree up to rounding.
         torch.set_default_dtype(torch.float64)
         self.model = self.task.model()
         self.parallel = DistributedDataParallel(self.model)
         rate = self.task.learning_rate * minibatch_size / self.task.minibatch_size
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=rate, momentum=0.9)
         self.epoch = self.steps = 0
-        #: Sums over the epoch: loss, correct answers, answers. Rank 0 has those of before the checkpoint.
+        #: Sums over the epoch: loss, correct answers, answers. Rank 0 has those before a resume.
         self.sums = torch.zeros(3)
         if options.checkpoint and options.checkpoint.exists():
             self.load()
@@ -56,7 +56,7 @@ class Training:
     def run(self) -> None:
         """Trains to the end."""
         for epoch in self.source.epochs(self.options.epochs):
-            # A checkpoint may be that of an epoch's last step.
+            # The checkpoint may be from the last step of an epoch.
             self.finish_epochs(epoch.index)
             for minibatch in epoch:
                 self.learn(minibatch)
@@ -69,7 +69,7 @@ class Training:
             torch.save(self.model.state_dict(), self.options.weights)
 
     def finish_epochs(self, stop: int) -> None:
-        """Finishes the epochs before this one."""
+        """Finishes the epochs before `stop`."""
         while self.epoch < stop:
             self.coverage.finish_sweep()
             self.report()
@@ -77,7 +77,7 @@ class Training:
             self.sums.zero_()
 
     def learn(self, minibatch: Minibatch) -> None:
-        """One step of all ranks. A rank without data takes part with a batch of 0 sequences, whose gradients are 0."""
+        """Makes one step of all ranks. A rank without data takes part with 0 sequences, whose gradients are 0."""
         inputs, classes = self.task.tensors(minibatch)
         self.optimizer.zero_grad()
         outputs = self.parallel(inputs.double() if inputs.is_floating_point() else inputs)
@@ -86,8 +86,8 @@ class Training:
         loss.backward()
         own = torch.stack([loss.detach(), (outputs.argmax(1) == classes).sum(), (classes != NO_TAG).sum()])
         self.sums += own
-        # Gradients are now the mean over ranks of sums over their answers. What is wanted is the mean over all answers, because
-        # shares differ in size.
+        # Gradients are now the mean over ranks of sums over their answers. Shares differ in size,
+        # so convert to the mean over all answers.
         answers = own[2].clone()
         dist.all_reduce(answers)
         for parameter in self.model.parameters():
@@ -111,7 +111,7 @@ class Training:
             )
 
     def save(self) -> None:
-        """One checkpoint for all ranks, whose sources stand at the same place."""
+        """Saves one checkpoint for all ranks, whose sources are at the same position."""
         counts, sums = self.coverage.total(), self.sums.clone()
         dist.all_reduce(sums)
         if self.rank != 0:
@@ -125,14 +125,14 @@ class Training:
             "counts": counts,
             "sums": sums,
         }
-        # A process may end at any moment: the file is complete, or the one before.
+        # Replaced atomically, because the process may end at any moment.
         path = self.options.checkpoint
         new = path.with_name(path.name + ".new")
         torch.save(state, new)
         os.replace(new, path)
 
     def load(self) -> None:
-        """Continues after the step after which the checkpoint was saved."""
+        """Continues after the step of the checkpoint."""
         state = torch.load(self.options.checkpoint, weights_only=True)
         self.source.load_state_dict(state["source"])
         self.model.load_state_dict(state["model"])
@@ -144,16 +144,16 @@ class Training:
 
 
 def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The options of the command line, or of a list."""
+    """Parses the command line, or a list of arguments."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--data", type=Path, help="the folder of the data")
+    parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--minibatch-size", type=int, help="samples of a minibatch, of all ranks together")
-    parser.add_argument("--checkpoint", type=Path, help="written while training; continued from if it exists")
+    parser.add_argument("--minibatch-size", type=int, help="samples per minibatch, of all ranks together")
+    parser.add_argument("--checkpoint", type=Path, help="written during training; if it exists, training continues from it")
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
-    parser.add_argument("--kill-at", type=int, metavar="STEP", help="ends the last rank by signal 9 after this step")
-    parser.add_argument("--weights", type=Path, help="where to write the weights in the end")
+    parser.add_argument("--kill-at", type=int, metavar="STEP", help="kills the last rank with signal 9 after this step")
+    parser.add_argument("--weights", type=Path, help="file for the final weights")
     options = parser.parse_args(arguments)
     if options.data is None:
         options.data = EXAMPLES / "data" if options.task == "digits" else Path()
@@ -161,16 +161,16 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Trains as the command line says."""
+    """Trains with the options of the command line."""
     options = parse_options()
-    # A rank that has ended leaves the others waiting: not for longer than this.
+    # Limits how long ranks wait for one that has ended.
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     training = Training(options)
     training.run()
-    # All ranks have come this far.
+    # Wait until all ranks are done.
     dist.barrier()
-    # DistributedDataParallel holds the process group, and with it threads of gloo that take the interpreter's lock to release
-    # tensors. They have to be gone before the interpreter shuts down.
+    # DistributedDataParallel keeps the process group alive, and thus gloo's threads, which take the
+    # interpreter's lock to release tensors. They must end before the interpreter shuts down.
     del training
     gc.collect()
     dist.destroy_process_group()

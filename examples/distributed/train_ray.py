@@ -1,7 +1,7 @@
 """The training of `train.py` under Ray Train: python train_ray.py digits|tagger [--ranks N] [the options of train.py]
 
-Ray starts the processes, on one machine or on many, and `torch.distributed` in them; the rest is the same. Optional: it needs the package
-`ray[train]`. Ray keeps its own records in the folder `ray-results`.
+Ray starts the processes, on one or several machines, and `torch.distributed` in them; the rest is the same.
+Optional: it needs the package `ray[train]`. Ray writes its records to the folder `ray-results`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from train import Training, parse_options
 
 
 def work(options: argparse.Namespace) -> None:
-    """What each process does."""
+    """Trains in one process."""
     Training(options).run()
 
 
 def main() -> None:
-    """Trains as the command line says."""
+    """Trains with the options of the command line."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--ranks", type=int, default=2)
     own, others = parser.parse_known_args()
     options = parse_options(others)
-    # Processes of Ray start in a folder of their own.
+    # Ray starts processes in other folders.
     for name in ("data", "checkpoint", "weights"):
         path = getattr(options, name)
         setattr(options, name, path and path.resolve())

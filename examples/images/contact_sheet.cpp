@@ -1,11 +1,11 @@
-// contact_sheet: shows what transforms make of images.
+// contact_sheet: shows the effect of transforms on images.
 //
 //   contact_sheet MAP SHEET.png [TRANSFORMS [COUNT]]
 //
-// MAP is a map file of images. SHEET.png gets two rows: the first COUNT (6) images, scaled to 96 x 72 pixels,
-// and below each what TRANSFORMS, a file with `transforms = ( ... )` in the language of configurations, makes
-// of it. The transforms must end with images of one size, in the order of rows and pixels, so without
-// `Transpose`. Without TRANSFORMS each image is cropped and mirrored at random, scaled, and its colors are
+// MAP is a map file of images. SHEET.png gets two rows: the first COUNT (6) images, scaled to 96 x
+// 72 pixels, and below each the result of TRANSFORMS, a file with `transforms = ( ... )` in the
+// configuration language. The resulting images must have one size and be interleaved, so without
+// `Transpose`. By default each image is cropped and mirrored at random, scaled, and its colors are
 // changed.
 
 #include <algorithm>
@@ -37,8 +37,8 @@ constexpr char kAfter[] = R"(
     [ type = "Scale" ; width = 72 ; height = 72 ; channels = 3 ] :
     [ type = "Color" ; brightnessRadius = 0.2 ; contrastRadius = 0.2 ; saturationRadius = 0.4 ] ))";
 
-// The first minibatch of images, in the order of the map file. Values are floats: each image row by row, in a
-// row pixel by pixel, in a pixel blue, green, red.
+// The first minibatch of images, in the order of the map file. Values are floats, interleaved: row
+// by row, with the blue, green and red of a pixel next to each other.
 struct Images {
   std::size_t width = 0, height = 0;
   cr::Minibatch minibatch;
@@ -61,7 +61,7 @@ Images Read(const std::string& map, const std::string& transforms, std::uint64_t
   return {shape[1], shape[2], reader.GetMinibatch()};
 }
 
-// Puts images into the sheet, each in the middle of a cell, from `top` on.
+// Copies images into the sheet, each centered in a cell, from row `top` on.
 void Paint(const Images& images, std::size_t top, std::size_t cell, Picture& sheet) {
   const cr::StreamMinibatch features = images.minibatch["features"];
   for (std::size_t column = 0; column < features.Columns(); ++column) {

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Makes small images for the examples and the guide: make_images.py FOLDER [COUNT]
+"""Creates small images for the examples and the guide: make_images.py FOLDER [COUNT]
 
 FOLDER gets
 
-    shapes.zip              COUNT (2000) pictures of 16 x 16 pixels, PNG: discs, rings, squares, triangles, crosses and pairs of bars,
-                            turned, moved, in any color on a darker one, with noise
+    shapes.zip              COUNT (2000) pictures of 16 x 16 pixels, PNG: discs, rings, squares, triangles, crosses and
+                            pairs of bars, rotated, moved, in any color on a darker one, with noise
     train.txt  test.txt     map files: four fifths of the pictures, and the rest, with their classes
     mean.xml                the mean of the training part, as the transform `Mean` reads it
-    intensity.xml           how the colors of photographs vary, as the transform `Intensity` reads it
-    scenes/  scenes.txt     six pictures of 96 x 72 pixels, PNG: a house, a tree and the sun or the moon; numbers 0 to 5 as classes
+    intensity.xml           the variation of colors in photographs, as the transform `Intensity` reads it
+    scenes/  scenes.txt     six pictures of 96 x 72 pixels, PNG: a house, a tree and the sun or the moon; classes 0 to 5
     scenes.b64              the same pictures as lines of Base64
 
-Same pixels on every machine. Needs Python 3.7 and nothing else.
+The pixels are identical on every machine. Only needs Python 3.7.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOISE = 24
 
 
 class Random:
-    """Knuth's MMIX generator, so that no library's version can change the pictures."""
+    """Knuth's MMIX generator: the pictures do not depend on the versions of libraries."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed
@@ -48,7 +48,7 @@ class Random:
 
 
 def inside(shape: str, x: float, y: float) -> float:
-    """How far within a shape of radius 1 around (0, 0) a point is; negative outside."""
+    """Returns how far a point is within a shape of radius 1 around (0, 0); negative outside."""
     distance = math.hypot(x, y)
     if shape == "disc":
         return 1 - distance
@@ -64,7 +64,7 @@ def inside(shape: str, x: float, y: float) -> float:
 
 
 def draw_shape(shape: str, random: Random) -> list[list[list[int]]]:
-    """Rows of pixels, each red, green, blue."""
+    """Returns rows of pixels, each red, green, blue."""
     front = [random.uniform(120, 250) for _ in range(3)]
     back = [random.uniform(0, 90) for _ in range(3)]
     radius, angle = random.uniform(5, 7), math.pi / 2 * random.below(4) + random.uniform(-0.3, 0.3)
@@ -77,7 +77,7 @@ def draw_shape(shape: str, random: Random) -> list[list[list[int]]]:
             x, y = x * math.cos(angle) - y * math.sin(angle), x * math.sin(angle) + y * math.cos(angle)
             share = min(max(0.5 + radius * inside(shape, x, y), 0), 1)
             noise = random.uniform(-NOISE, NOISE)
-            # Steps of 4 hide the last bits of sine and cosine, in which C libraries differ.
+            # Steps of 4 hide differences between C libraries in the last bits of sine and cosine.
             values = (4 * round((b + share * (f - b) + noise) / 4) for f, b in zip(front, back))
             pixels.append([min(max(value, 0), 255) for value in values])
         rows.append(pixels)
@@ -85,7 +85,7 @@ def draw_shape(shape: str, random: Random) -> list[list[list[int]]]:
 
 
 def draw_scene(number: int) -> list[list[list[int]]]:
-    """A house left of a tree, so that mirrored pictures can be recognized, under a sun or a moon."""
+    """Draws a house left of a tree, which shows whether pictures are mirrored, under a sun or a moon."""
     random = Random(500 + number)
     night = number % 3 == 2
     sky, light = ((20, 24, 60), (235, 235, 210)) if night else ((120, 180, 235), (255, 220, 60))
@@ -120,7 +120,7 @@ def draw_scene(number: int) -> list[list[list[int]]]:
 
 
 def png(rows: list[list[list[int]]]) -> bytes:
-    """A PNG file: 8 bits, red, green and blue, no filters."""
+    """Returns a PNG file: 8 bits, red, green and blue, no filters."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -131,7 +131,7 @@ def png(rows: list[list[list[int]]]) -> bytes:
 
 
 def write_intensity(path: Path) -> None:
-    """Eigenvalues and eigenvectors of the colors of pixels, blue before green before red, in OpenCV's XML."""
+    """Writes eigenvalues and eigenvectors of pixel colors (blue, green, red) in OpenCV's XML."""
     matrices = {
         "EigVal": ["0.2175 0.0188 0.0045"],
         "EigVec": ["-0.5675 0.7192 0.4009", "-0.5808 -0.0045 -0.8140", "-0.5836 -0.6948 0.4203"],
@@ -144,7 +144,7 @@ def write_intensity(path: Path) -> None:
 
 
 def write_mean(path: Path, pictures: list[list[list[list[int]]]]) -> None:
-    """The mean image in OpenCV's XML: row by row, in a row pixel by pixel, blue before green before red."""
+    """Writes the mean image in OpenCV's XML: row by row, with the blue, green and red of a pixel adjacent."""
     values = []
     for row in range(SIDE):
         for column in range(SIDE):
@@ -182,7 +182,7 @@ def main() -> None:
             if part == "train":
                 pictures.append(rows)
             name = f"{part}/{number:04d}.png"
-            # With a date of its own, the zip file would differ from one run to the next.
+            # A fixed date, so that the zip file does not differ between runs.
             archive.writestr(zipfile.ZipInfo(name), png(rows))
             # `...` is the folder of the map file, `@` leads into the zip file.
             maps[part].append(f".../shapes.zip@/{name}\t{label}")

@@ -1,4 +1,4 @@
-// Writes PNG files: 8 bits of red, green and blue, without compression, and without other libraries.
+// Writes PNG files with 8-bit red, green and blue, uncompressed, without other libraries.
 
 #ifndef EXAMPLES_PNG_HPP
 #define EXAMPLES_PNG_HPP
@@ -24,7 +24,7 @@ struct Picture {
 
 namespace png {
 
-// The checksum of a chunk.
+// Returns the checksum of a chunk.
 inline std::uint32_t Crc(const std::string& bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const char byte : bytes) {
@@ -34,7 +34,7 @@ inline std::uint32_t Crc(const std::string& bytes) {
   return ~crc;
 }
 
-// The checksum of a deflated stream.
+// Returns the checksum of a deflate stream.
 inline std::uint32_t Adler(const std::string& bytes) {
   std::uint32_t a = 1, b = 0;
   for (const char byte : bytes) {
@@ -54,7 +54,7 @@ inline std::string Chunk(const std::string& kind, const std::string& data) {
   return BigEndian(data.size()) + kind + data + BigEndian(Crc(kind + data));
 }
 
-// A deflated stream of blocks that are stored as they are.
+// Returns a deflate stream of stored blocks.
 inline std::string Stored(const std::string& bytes) {
   std::string stream = "\x78\x01";
   for (std::size_t at = 0; at < bytes.size();) {

@@ -1,14 +1,15 @@
-// train_shapes: learns which shape a small picture shows, and can be stopped and resumed at any minibatch.
+// train_shapes: learns which shape a small picture shows, and can be stopped and resumed at any
+// minibatch.
 //
 //   train_shapes [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]] [--resume]
 //   [--stop-after N]
 //
-// DIR holds what make_images.py writes: pictures in a zip file, and map files. Each time a picture is seen,
-// it is cropped, mirrored and colored anew. With `reproducibleTransforms` what is drawn for that depends on
-// nothing but the picture and the sweep: a training that was stopped and resumed sees the same pixels, and
-// ends with the same weights to the last bit.
+// DIR contains the output of make_images.py: pictures in a zip file, and map files. Each time a
+// picture is read, it is cropped, mirrored and colored anew. With `reproducibleTransforms` the
+// random draws depend only on the picture and the sweep: a training that was stopped and resumed
+// reads the same pixels, and ends with bit-identical weights.
 //
-// After the last epoch the program fails unless 95 % of the pictures of the test part are recognized.
+// The program fails unless it recognizes 95 % of the test part's pictures after the last epoch.
 
 #include <cntk_reader.hpp>
 #include <cstdio>
@@ -30,13 +31,13 @@ constexpr Training::Task kTask = {"train_shapes",     /* inputs */ 3 * kSide* kS
                                   /* minibatch */ 32, /* learning rate */ 0.02F,
                                   /* accuracy */ 95};
 
-// What becomes of a picture of the training part. (In the test part, pictures stay as they are.)
+// Transforms of the training part. (Pictures of the test part are not changed.)
 constexpr char kAugmentation[] = R"(
   [ type = "Crop" ; cropType = "RandomSide" ; sideRatio = 0.8:1 ; jitterType = "UniRatio" ] :
   [ type = "Scale" ; width = 16 ; height = 16 ; channels = 3 ] :
   [ type = "Color" ; brightnessRadius = 0.2 ; contrastRadius = 0.2 ; saturationRadius = 0.2 ] :)";
 
-// Opens a part of the pictures, `train` or `test`. Labels are sparse: one value for each picture.
+// Opens a part of the pictures, `train` or `test`. Labels are sparse: one value per picture.
 cr::Reader OpenPart(const std::string& folder, const std::string& part) {
   const bool is_training = part == "train";
   return cr::Reader::FromText("randomize = " + std::string(is_training ? "true" : "false") + R"(

@@ -1,8 +1,8 @@
-// The processes of an MPI program. They work in step, and if one fails, all do.
+// The processes of an MPI program. They run in lockstep, and if one fails, all fail.
 //
-// A rank that throws between two collective calls would leave the others waiting forever. So work that may
-// fail is run by Sum or Agree, which report a failure together with the sums, and every rank stops at the
-// same point.
+// A rank that throws between two collective calls would leave the others waiting forever. So work
+// that may fail is run by Sum or Agree, which report a failure together with the sums, and every
+// rank stops at the same point.
 
 #ifndef EXAMPLES_RANKS_HPP
 #define EXAMPLES_RANKS_HPP
@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
-// Thrown on the ranks that have not failed when another one has.
+// Thrown on ranks that have not failed if another one has.
 struct OtherRankFailed : std::runtime_error {
   OtherRankFailed() : std::runtime_error("stops because another rank has failed") {}
 };
@@ -38,8 +38,8 @@ class Ranks {
   std::uint64_t Own() const { return own_; }
   bool IsFirst() const { return own_ == 0; }
 
-  // Runs `work` on every rank, and adds up what it wrote to `values`. If `work` throws on any rank, every
-  // rank throws: that rank its exception, the others OtherRankFailed.
+  // Runs `work` on every rank, and adds up its results in `values`. If `work` throws on any rank,
+  // every rank throws: that rank its exception, the others OtherRankFailed.
   template <typename Work>
   void Sum(std::vector<double>& values, Work&& work) {
     std::exception_ptr own;
@@ -58,21 +58,21 @@ class Ranks {
     throw OtherRankFailed();
   }
 
-  // Runs `work` on every rank, as Sum does, without a sum.
+  // Runs `work` on every rank, like Sum, without a sum.
   template <typename Work>
   void Agree(Work&& work) {
     std::vector<double> nothing;
     Sum(nothing, work);
   }
 
-  // Whether a number is equal on all ranks.
+  // Returns whether a number is equal on all ranks.
   bool IsSame(std::uint64_t number) const {
     std::uint64_t bounds[2] = {number, ~number};
     MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
     return bounds[0] == ~bounds[1];
   }
 
-  // The arrays of all ranks, one after the other, on rank 0; nothing elsewhere.
+  // Returns the concatenated arrays of all ranks on rank 0; nothing elsewhere.
   std::vector<std::uint64_t> Gather(const std::vector<std::uint64_t>& own) const {
     const int size = Int(own.size());
     std::vector<int> sizes(count_), starts(count_);
@@ -85,7 +85,7 @@ class Ranks {
     return all;
   }
 
-  // Ends all processes after an exception that the other ranks do not know of.
+  // Ends all processes after an exception that the other ranks have not been told about.
   void AbortUnlessAgreed() const {
     if (!agreed_) MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -1,12 +1,14 @@
-// train_digits_mpi: train_digits on several processes, each of which reads its share of every minibatch.
+// train_digits_mpi: train_digits on several processes, each of which reads its share of every
+// minibatch.
 //
-//   mpirun -n RANKS train_digits_mpi [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]]
-//                                    [--resume [FILE]] [--stop-after N]
+// mpirun -n RANKS train_digits_mpi [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every
+// N]] [--resume [FILE]] [--stop-after N]
 //
-// The minibatches do not depend on the number of ranks: each has 32 samples, of all ranks together. Nor do
-// the weights, except for the order in which a minibatch's gradients are added up. A run may be resumed with
-// another number of ranks. After each pass over the data, rank 0 checks that the ranks have read every sample
-// once. An error on one rank ends all of them, with its message and exit status 1.
+// The minibatches do not depend on the number of ranks: each has 32 samples in total. Neither do
+// the weights, except for the order in which a minibatch's gradients are added up. A run may be
+// resumed with another number of ranks. After each pass over the data, rank 0 checks that the ranks
+// have read every sample once. An error on one rank ends all of them, with its message and exit
+// status 1.
 
 #include <algorithm>
 #include <cntk_reader.hpp>
@@ -34,9 +36,9 @@ namespace cr = cntk::reader;
 // Ranks take whole chunks, so there should be many: 8 KiB of text are about 50 digits.
 constexpr std::size_t kChunkBytes = 8 << 10;
 
-// Without lockstep each rank would advance on its own and always fill its share of a minibatch. In lockstep
-// every rank walks over the whole minibatch and keeps its own part, so the positions agree, and shares differ
-// in size or are empty.
+// Without lockstep each rank would advance on its own and always fill its share of a minibatch. In
+// lockstep every rank iterates over the whole minibatch and keeps its own part, so positions agree,
+// and shares differ in size or are empty.
 const std::string kLockstep = "lockstep = true\n";
 
 class Training {
@@ -48,7 +50,7 @@ class Training {
     ranks_.Agree([&] {
       train_.emplace(
           OpenDigits(options_.data + "/digits.train.ctf", kLockstep + "randomize = true", kChunkBytes));
-      // What is added up once needs no equal steps.
+      // A sum that is computed once needs no lockstep.
       held_out_.emplace(OpenDigits(options_.data + "/digits.test.ctf", "randomize = false", kChunkBytes));
       if (options_.resume) Load();
     });
@@ -68,7 +70,7 @@ class Training {
     ranks_.Agree([&] { StartSweep(reader, epoch, ranks_.Count(), ranks_.Own()); });
   }
 
-  // Learns from the rest of the epoch. Returns false if the training is to stop.
+  // Trains on the rest of the epoch. Returns false if the training has to stop.
   bool FinishEpoch() {
     while (!at_end_) {
       Learn();
@@ -84,8 +86,8 @@ class Training {
     return true;
   }
 
-  // One minibatch of all ranks: every rank reads its share, the gradients are added up, and each rank makes
-  // the same step.
+  // Trains on one minibatch of all ranks: every rank reads its share, the gradients are added up,
+  // and all ranks make the same step.
   void Learn() {
     const std::size_t parameters = model_.Parameters().size();
     std::vector<double> sums(parameters + 3);
@@ -98,7 +100,7 @@ class Training {
       at_end_ = minibatch.EndOfEpoch();
     });
     const Softmax::Score score = Get(&sums[parameters]);
-    // There are no samples if the epoch was at its end when the checkpoint was saved.
+    // There are no samples if the checkpoint was saved at the end of the epoch.
     if (score.samples != 0) {
       model_.Step(sums.data(), kLearningRate / score.samples);
       progress_.score.Add(score);
@@ -135,7 +137,7 @@ class Training {
     Collect();
     const bool agree = ranks_.IsSame(Position());
     ranks_.Agree([&] {
-      if (!agree) throw std::runtime_error("the ranks stand at different positions");
+      if (!agree) throw std::runtime_error("the ranks are at different positions");
       if (!ranks_.IsFirst()) return;
       std::vector<std::uint64_t> wanted(Position() / (progress_.epoch + 1));
       std::iota(wanted.begin(), wanted.end(), 0);
@@ -159,7 +161,7 @@ class Training {
     std::printf("\nweights hash %016llx, %s on all ranks\n", Long(hash), agree ? "the same" : "not the same");
   }
 
-  // Rank 0 writes the checkpoint of all ranks. The position of its reader is that of all readers.
+  // Rank 0 writes the checkpoint of all ranks, whose readers have the same position.
   void Save() {
     if (options_.checkpoint.empty()) return;
     Collect();
@@ -176,8 +178,8 @@ class Training {
     });
   }
 
-  // Every rank continues at the position that rank 0 saved, and then sets its own rank and the number of
-  // workers.
+  // Every rank continues at the position that rank 0 saved, and then sets its own rank and the
+  // number of workers.
   void Load() {
     ArchiveReader archive(options_.checkpoint);
     archive.Get(&progress_, 1);
@@ -198,7 +200,7 @@ class Training {
                 Long(ranks_.Count()));
   }
 
-  // In samples of all ranks and all sweeps.
+  // Returns the position in samples of all ranks and all sweeps.
   std::uint64_t Position() const { return train_->GetState().at("minibatchSourcePosition"); }
 
   static void Put(const Softmax::Score& score, double* values) {
@@ -217,10 +219,10 @@ class Training {
   Progress progress_;
   bool at_end_ = false;
   std::uint64_t in_this_run_ = 0;
-  // The keys that this rank has read since they were last collected.
+  // The keys that this rank has read since the last call of Collect.
   std::vector<std::uint64_t> read_;
   std::uint64_t own_samples_ = 0;
-  // On rank 0: the keys that all ranks have read in this sweep, and the results of the sweeps before.
+  // On rank 0: the keys that all ranks have read in this sweep, and the results of previous sweeps.
   std::vector<std::uint64_t> seen_;
   std::uint64_t checked_sweeps_ = 0, sweep_samples_ = 0;
 };

@@ -1,4 +1,4 @@
-"""Tables of numbers in CSV files, by pandas: a user's deserializer. Runs under CNTK's own Python package as well.
+"""A user-defined deserializer for tables of numbers in CSV files, with pandas. Also runs with CNTK's Python package.
 
 python csv_deserializer.py table.csv 151
 """
@@ -17,8 +17,8 @@ from cntk_reader.cntk import MinibatchSource, StreamInformation, UserDeserialize
 class CSVDeserializer(UserDeserializer):
     """Each line is a sequence of one sample.
 
-    ``columns`` are the streams: name and number of columns, in the order of the file. The file is read in pieces of
-    ``chunk_size`` bytes; a line belongs to the piece that it begins in.
+    ``columns`` are the streams: name and number of columns, in the order of the file. The file is read in chunks of
+    ``chunk_size`` bytes; a line belongs to the chunk in which it begins.
     """
 
     def __init__(self, filename: str, columns: Sequence[Tuple[str, int]], chunk_size: int = 32 * 1024 * 1024) -> None:
@@ -58,7 +58,7 @@ class CSVDeserializer(UserDeserializer):
         return chunk
 
     def _line_start(self, file: BinaryIO, offset: int) -> int:
-        """The offset of the first line that begins at this offset or after it."""
+        """Returns the offset of the first line that begins at or after `offset`."""
         if offset == 0:
             return 0
         file.seek(min(offset, self._file_size) - 1)

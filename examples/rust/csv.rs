@@ -1,11 +1,11 @@
-//! A user's deserializer in Rust: tables of numbers in CSV files.
+//! A user-defined deserializer in Rust: tables of numbers in CSV files.
 //!
 //!     csv FILE COLUMNS [MINIBATCH] [shuffled] [check]
 //!
-//! Reads one sweep of the file; the first column is the stream `label`, the others are `features`. Prints one line of
-//! JSON: samples and the seconds of the sweep, opening included. With `check` it takes sums instead:
-//! (position mod 1009 + 1) times value, of the labels and of the features; and for any order of the lines, (label + 1) times the
-//! features of the line.
+//! Reads one sweep of the file; the first column is the stream `label`, the others are `features`.
+//! Prints one line of JSON: the number of samples, and the seconds of the sweep including opening.
+//! With `check` it prints sums instead: of (position mod 1009 + 1) times value, for labels and
+//! features; and, for any order of lines, of (label + 1) times the features of the line.
 
 use cntk_reader::user::{Buffer, DenseArray, StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{Epoch, Error, Minibatch, Reader, ReaderOptions, Result, StreamInfo};
@@ -15,20 +15,20 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// Bytes of the file that make a chunk. Small enough for a chunk to stay in the cache while it is parsed.
+/// Bytes of the file per chunk. Small enough for a chunk to stay in the cache while it is parsed.
 const CHUNK: u64 = 1 << 20;
 
-/// Length of the longest line in bytes. A longer one is an error.
+/// Maximum length of a line in bytes.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Powers of ten, by the digits after the point.
+/// Powers of ten, by the number of digits after the decimal point.
 const POWERS: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
-/// A whole number below it is the last bits of the sum of both.
+/// 2^52: the low bits of its sum with a smaller integer are that integer.
 const TWO_TO_52: f64 = (1u64 << 52) as f64;
 
 thread_local! {
-    /// The text of the chunk that a thread parses.
+    /// The text of the chunk that this thread parses.
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -59,7 +59,7 @@ impl Csv {
         self.file.read_exact_at(text, begin).map_err(|cause| Error::user(format!("{}: {cause}", self.path)))
     }
 
-    /// The offset of the first line that begins at `offset` or after it.
+    /// Returns the offset of the first line that begins at or after `offset`.
     fn line_start(&self, offset: u64) -> Result<u64> {
         if offset == 0 || offset >= self.size {
             return Ok(offset.min(self.size));
@@ -103,7 +103,7 @@ impl UserDeserializer for Csv {
             })?;
             let lines = values.len() / self.columns;
             let values = Buffer::from(values);
-            // Both streams are columns of the same table.
+            // Both streams are columns of one table.
             let columns = |first: usize, width: usize| {
                 StreamData::Samples(
                     DenseArray {
@@ -121,11 +121,11 @@ impl UserDeserializer for Csv {
     }
 }
 
-/// A mistake in the text: its place, and a description.
-type Mistake = (usize, &'static str);
+/// A syntax error: its offset, and a description.
+type SyntaxError = (usize, &'static str);
 
-/// The lines of a table, one after the other.
-fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> {
+/// Parses the lines of a table.
+fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, SyntaxError> {
     let mut values = Vec::with_capacity(text.len() / 8);
     let mut forms = vec![Form::NONE; columns];
     for line in lines(text) {
@@ -139,15 +139,15 @@ fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> 
     Ok(values)
 }
 
-/// Fills in the values of a line. If its first number is `QUOTED`, the others are expected to be; if not, they are read the
-/// slow way.
+/// Parses the values of a line. If its first number is `QUOTED`, the others are expected to be
+/// quoted; otherwise they are parsed by the slow path.
 #[inline(always)]
 fn parse_line<const QUOTED: bool>(
     text: &[u8],
     line: Range<usize>,
     forms: &mut [Form],
     values: &mut [f32],
-) -> std::result::Result<(), Mistake> {
+) -> std::result::Result<(), SyntaxError> {
     let mut at = line.start;
     for (value, form) in values.iter_mut().zip(forms) {
         if at > line.end {
@@ -159,14 +159,14 @@ fn parse_line<const QUOTED: bool>(
             None => form.learn(text, at..line.end)?,
         };
         if end != line.end && text[end] != b',' {
-            return Err((end, "no number"));
+            return Err((end, "not a number"));
         }
         at = end + 1;
     }
     if at > line.end { Ok(()) } else { Err((at - 1, "there are too many columns")) }
 }
 
-/// The lines that are not empty, without their ends.
+/// Returns the nonempty lines without their line ends.
 fn lines(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let ends = memchr::memchr_iter(b'\n', text).chain(std::iter::once(text.len()));
     let lines = ends.scan(0, |begin, end| Some(std::mem::replace(begin, end + 1)..end));
@@ -179,27 +179,27 @@ const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// The form of a number of up to eight characters, not counting a sign: which of them are digits. The numbers of a
-/// column mostly have the same form. Then only the values of the digits have to be found out, and reading the next
-/// number need not wait until the end of this one is known. Masks are for words with the first character in their
-/// lowest byte.
+/// The form of a number of up to eight characters, without a sign: the positions of its digits.
+/// Numbers in a column mostly have the same form. Then only the digits have to be decoded, and
+/// parsing the next number does not depend on finding the end of this one. Masks apply to words
+/// with the first character in the lowest byte.
 #[derive(Clone)]
 struct Form {
     characters: usize,
     point: u64,
     whole: u64,
     fraction: u64,
-    /// Brings the last digit to the highest byte.
+    /// Shifts the last digit to the highest byte.
     shift: u32,
     scale: f64,
 }
 
 impl Form {
-    /// The form of no number: every character would be both a point and a digit.
+    /// A form that no number has: every character would be both a point and a digit.
     const NONE: Form =
         Form { characters: 8, point: u64::MAX, whole: u64::MAX, fraction: 0, shift: 0, scale: 1.0 };
 
-    /// The form of a number without a sign, if it has one.
+    /// Returns the form of an unsigned number, if it has one.
     fn of(number: &[u8]) -> Option<Form> {
         let place = number.iter().position(|&byte| byte == b'.').unwrap_or(number.len());
         let fraction = number.len().saturating_sub(place + 1);
@@ -216,14 +216,14 @@ impl Form {
             characters: number.len(),
             point: bytes(place, number.len() - place - fraction),
             whole: bytes(0, place),
-            // The digit's place once the point is taken out.
+            // The positions of the digits once the point is removed.
             fraction: bytes(place, fraction),
             shift: 64 - 8 * digits as u32,
             scale: POWERS[fraction],
         })
     }
 
-    /// A number of this form and the place after it.
+    /// Reads a number of this form. Returns it and the offset after it.
     #[inline(always)]
     fn read<const QUOTED: bool>(&self, text: &[u8], at: usize) -> Option<(f32, usize)> {
         let quote = usize::from(QUOTED);
@@ -244,24 +244,25 @@ impl Form {
         if !is_ended || !has_point || others != 0 {
             return None;
         }
-        // A digit's place in the word becomes its place in the number.
+        // The position of a digit in the word becomes its position in the number.
         let digits = digits << self.shift;
         let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
         let eight = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff;
-        // The number as the last bits of a double. The processor's conversion instruction keeps half of its target
-        // register, and so would wait for the number before.
+        // The number as the low bits of a double. The processor's conversion instruction would
+        // merge with its target register, and thus depend on the previous number.
         let eight = f64::from_bits(TWO_TO_52.to_bits() | eight) - TWO_TO_52;
-        // With eight digits or fewer no double is close enough to the middle of two floats for rounding twice to matter.
+        // With up to eight digits, no double is close enough to the midpoint of two floats for
+        // double rounding to matter.
         let value = (eight / self.scale) as f32;
-        // Signs cannot be predicted, so there is no branch.
+        // Branch-free, because signs are unpredictable.
         let value = f32::from_bits(value.to_bits() | u32::from(is_negative) << 31);
         Some((value, at + end + quote))
     }
 
-    /// Any number and the place after it. From now on numbers of this column are expected to have its form.
+    /// Reads any number, and expects its form in this column from now on.
     #[cold]
-    fn learn(&mut self, text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
+    fn learn(&mut self, text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), SyntaxError> {
         let begin = rest.start;
         let (value, end) = any_number(text, rest)?;
         let number = &text[begin..end];
@@ -273,8 +274,9 @@ impl Form {
     }
 }
 
-/// Any number, quoted or not, at the start of the rest of a line, and the place after it.
-fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
+/// Reads any number, quoted or not, at the start of the rest of a line. Returns it and the offset
+/// after it.
+fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), SyntaxError> {
     let quote = usize::from(text[rest.clone()].starts_with(b"\""));
     let begin = rest.start + quote;
     let length = match text[begin..rest.end].iter().position(|&byte| byte == [b',', b'"'][quote]) {
@@ -283,7 +285,7 @@ fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usiz
         None => return Err((rest.start, "a quote is not closed")),
     };
     let number = str::from_utf8(&text[begin..begin + length]).ok().and_then(|text| text.trim().parse().ok());
-    Ok((number.ok_or((begin, "no number"))?, begin + length + quote))
+    Ok((number.ok_or((begin, "not a number"))?, begin + length + quote))
 }
 
 /// Reads a sweep, and calls `see` with each minibatch.

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example read
 //!
-//! writes a little file of its own. To read yours, change the path and the streams.
+//! writes a small example file and reads it. To read your own, change the path and the streams.
 
 use cntk_reader::{CtfDeserializer, Epoch, Reader, Result};
 

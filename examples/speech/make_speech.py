@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Makes a small corpus of artificial speech: make_speech.py FOLDER [UTTERANCES]
+"""Creates a small corpus of artificial speech: make_speech.py FOLDER [UTTERANCES]
 
-FOLDER gets, for the 160 utterances of the training part and the 40 of the test part (or four fifths and one fifth of UTTERANCES):
+FOLDER gets, for the 160 utterances of the training part and the 40 of the test part (or four fifths and one fifth of
+UTTERANCES):
 
-    train.mfc  test.mfc     HTK archives, big-endian, kind FBANK: all utterances of a part, one after the other
-    train.scp  test.scp     script files: which frames of the archive are which utterance
-    train.mlf  test.mlf     labels: which frames belong to which phone, in units of 100 ns
-    phones.list             the phones; the line is the class, from 0 on
+    train.mfc  test.mfc     HTK archives, big-endian, kind FBANK: all utterances of a part
+    train.scp  test.scp     script files: the frames of each utterance in the archive
+    train.mlf  test.mlf     labels: the frames of each phone, in units of 100 ns
+    phones.list             the phones; the line number, from 0, is the class
 
-A frame is 10 ms: 20 logarithmic energies of a filter bank. A phone has up to three formants, each of which is one half-wave of
-a sine over some filters. Speakers differ in the place of the formants and in loudness, phones blend into each other, and there
-is noise. Same files on every machine. Needs Python 3.7 and nothing else.
+A frame is 10 ms: 20 logarithmic energies of a filter bank. A phone has up to three formants, each of which is one
+half-wave of a sine over some filters. Speakers differ in the positions of formants and in loudness, phones blend into
+each other, and there is noise. The files are identical on every machine. Only needs Python 3.7.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ UTTERANCES = 200
 FRAME = 100_000  # 10 ms in units of 100 ns
 FBANK = 7
 
-# Phones with the places of their formants in filters, and how loud these are. Silence has none; fricatives are wide.
+# Phones with the positions (in filters) and loudness of their formants. Silence has none;
+# fricatives are wide.
 PHONES: dict[str, list[tuple[float, float]]] = {
     "sil": [],
     "aa": [(6.0, 1.0), (8.5, 0.9), (14.5, 0.5)],
@@ -45,7 +47,7 @@ NOISE = 0.45
 
 
 class Random:
-    """Knuth's MMIX generator, so that no library's version can change the files."""
+    """Knuth's MMIX generator: the files do not depend on the versions of libraries."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed
@@ -58,12 +60,12 @@ class Random:
         return low + (high - low) * self.below(1 << 24) / (1 << 24)
 
     def noise(self) -> float:
-        """Roughly normal, with mean 0 and variance 1."""
+        """Returns an approximately normal number with mean 0 and variance 1."""
         return sum(self.uniform(-1, 1) for _ in range(3))
 
 
 def spectrum(phone: str, shift: float, loudness: float) -> list[float]:
-    """Logarithmic energies of a phone, 20 of them, from 0 to about 4."""
+    """Returns the 20 logarithmic energies of a phone, from 0 to about 4."""
     energies = [0.0] * FILTERS
     for place, level in PHONES[phone]:
         for index in range(FILTERS):
@@ -74,7 +76,7 @@ def spectrum(phone: str, shift: float, loudness: float) -> list[float]:
 
 
 def utterance(random: Random, shift: float) -> tuple[list[list[float]], list[tuple[str, int]]]:
-    """Frames, and the phones with their numbers of frames. Begins and ends with silence; no phone follows itself."""
+    """Returns frames, and phones with their numbers of frames. Begins and ends with silence; no phone is repeated."""
     names = ["sil"]
     for _ in range(8 + random.below(7)):
         others = [name for name in NAMES[1:] if name != names[-1]]
@@ -92,13 +94,13 @@ def utterance(random: Random, shift: float) -> tuple[list[list[float]], list[tup
             share = max(share, 0.0) / (2 * BLEND) if 0 <= neighbour < len(phones) else 0.0
             own, other = targets[number], targets[neighbour if share > 0 else number]
             values = ((1 - share) * a + share * b + NOISE * random.noise() for a, b in zip(own, other))
-            # Multiples of 1/256 hide the last bit of the cosine, in which C libraries differ.
+            # Multiples of 1/256 hide differences between C libraries in the last bit of the cosine.
             frames.append([round(256 * value) / 256 for value in values])
     return frames, phones
 
 
 def write(folder: Path, part: str, first: int, last: int) -> None:
-    """Writes the utterances from `first` up to `last` without it."""
+    """Writes the utterances from `first` to `last` - 1."""
     archive, labels, begin = bytearray(), ["#!MLF!#"], 0
     script = []
     for number in range(first, last):
@@ -108,7 +110,7 @@ def write(folder: Path, part: str, first: int, last: int) -> None:
         frames, phones = utterance(random, Random(1000 + speaker).uniform(-0.7, 0.7))
         for frame in frames:
             archive += struct.pack(f">{FILTERS}f", *frame)
-        # The last frame belongs to the utterance. `...` is the folder of the script file.
+        # The range includes the last frame. `...` is the folder of the script file.
         script.append(f"{key}.mfc=.../{part}.mfc[{begin},{begin + len(frames) - 1}]")
         begin += len(frames)
         labels.append(f'"*/{key}.lab"')

@@ -1,14 +1,15 @@
-// train_phones: learns which phone a frame of speech belongs to, and can be stopped and resumed at any
-// minibatch.
+// train_phones: learns which phone a frame of speech belongs to, and can be stopped and resumed at
+// any minibatch.
 //
 //   train_phones [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]] [--resume]
 //   [--stop-after N]
 //
-// DIR holds what make_speech.py writes: HTK archives with script files, labels, and the list of phones. A
-// sample is a frame with five neighbours on each side, of 20 values each; frames come in random order. The
-// options are those of train_digits: a training that was stopped and resumed ends with the same weights.
+// DIR contains the output of make_speech.py: HTK archives with script files, labels, and the list
+// of phones. A sample is a frame with five neighbours on each side, of 20 values each; frames are
+// read in random order. The options are those of train_digits: a training that was stopped and
+// resumed ends with the same weights.
 //
-// After the last epoch the program fails unless 95 % of the frames of the test part are recognized.
+// The program fails unless it recognizes 95 % of the test part's frames after the last epoch.
 
 #include <cntk_reader.hpp>
 #include <cstdio>
@@ -22,7 +23,7 @@ namespace {
 
 namespace cr = cntk::reader;
 
-constexpr std::size_t kValues = 20;  // Of a frame.
+constexpr std::size_t kValues = 20;  // Per frame.
 constexpr std::size_t kNeighbours = 5;
 constexpr std::size_t kInputs = kValues * (2 * kNeighbours + 1);
 constexpr std::size_t kPhones = 10;
@@ -35,7 +36,8 @@ constexpr Training::Task kTask = {"train_phones",
                                   /* learning rate */ 0.02F,
                                   /* accuracy */ 95};
 
-// Opens a part of the corpus, `train` or `test`, frame by frame. Labels are sparse: one value for each frame.
+// Opens a part of the corpus, `train` or `test`, in frame mode. Labels are sparse: one value per
+// frame.
 cr::Reader OpenPart(const std::string& folder, const std::string& part, bool randomize) {
   const std::string at = folder + "/";
   const std::string context = std::to_string(kNeighbours) + ":" + std::to_string(kNeighbours);

@@ -1,4 +1,4 @@
-//! One input: the decisions that it makes, the content of its files, and a folder for them.
+//! One input: its choices, the content of its files, and a folder for them.
 
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, use_it};
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of an input that are decisions. The rest is content.
+/// Bytes at the start of an input that are choices. The rest is content.
 pub const HEAD: usize = 16;
 
-/// What separates the files of an input that has several.
+/// The separator between the files of an input.
 const SEPARATOR: &[u8] = b"\n--8<--\n";
 
 /// An input.
 pub struct Case<'a> {
-    /// Its decisions.
+    /// Its choices.
     pub choices: Choices<'a>,
-    /// What follows them.
+    /// The bytes after the choices.
     pub content: &'a [u8],
     folder: Folder,
 }
 
-/// A folder that is removed with all that is in it.
+/// A folder that is removed with its contents on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -32,58 +32,59 @@ impl Drop for Folder {
     }
 }
 
-/// The decisions of an input, and its content.
+/// Splits an input into choices and content.
 pub fn split(input: &[u8]) -> (Choices<'_>, &[u8]) {
     let (head, content) = input.split_at(HEAD.min(input.len()));
     (Choices::new(head), content)
 }
 
 impl<'a> Case<'a> {
-    /// An input that begins with decisions.
+    /// Creates a case from an input that begins with choices.
     pub fn new(input: &'a [u8]) -> Case<'a> {
         let (choices, content) = split(input);
         Case { choices, ..Case::of_content(content) }
     }
 
-    /// An input without decisions, with an empty folder of its own.
+    /// Creates a case from an input without choices, with its own empty folder.
     pub fn of_content(content: &'a [u8]) -> Case<'a> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        // Of equal length for all cases, and another one for each: nothing that is known of a path holds for the next case.
+        // All names have the same length, but each case has a new one, so that nothing cached for a
+        // path applies to the next case.
         let folder = scratch().join(format!("{:08}", NUMBER.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&folder).expect("a folder for the case");
         Case { choices: Choices::new(&[]), content, folder: Folder(folder) }
     }
 
-    /// The folder, where nothing is yet.
+    /// Returns the folder, which is empty at first.
     pub fn folder(&self) -> &Path {
         &self.folder.0
     }
 
-    /// Two files of the content; the second one is empty if nothing separates them.
+    /// Splits the content into two files; the second one is empty without a separator.
     pub fn two_files(&self) -> (&'a [u8], &'a [u8]) {
         let at = self.content.windows(SEPARATOR.len()).position(|bytes| bytes == SEPARATOR);
         at.map_or((self.content, &[]), |at| (&self.content[..at], &self.content[at + SEPARATOR.len()..]))
     }
 
-    /// The path of a file as configurations have it.
+    /// Returns the path of a file for a configuration.
     pub fn path(&self, name: &str) -> String {
         self.folder.0.join(name).display().to_string()
     }
 
-    /// Writes a file; returns its path.
+    /// Writes a file, and returns its path.
     pub fn write(&self, name: &str, content: &[u8]) -> String {
         let path = self.folder.0.join(name);
         std::fs::write(&path, content).expect("writing a file of the case");
         path.display().to_string()
     }
 
-    /// An epoch of two sweeps, with few minibatches.
+    /// Chooses an epoch of two sweeps with few minibatches.
     pub fn epoch(&mut self) -> Epoch {
         let workers = self.choices.range(1, 3);
         epoch(workers, self.choices.range(0, workers - 1), 4 * workers)
     }
 
-    /// Lines for the reader: how it reads, the same for all formats.
+    /// Chooses the lines of a configuration that set the reader's mode, for any format.
     pub fn mode(&mut self) -> String {
         let choices = &mut self.choices;
         let mode =
@@ -95,13 +96,13 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// Opens a reader of a configuration without fault, and reads. What fails must say where.
+    /// Opens a reader with a valid configuration, and reads. Errors must have a location.
     pub fn read(&mut self, deserializers: &str) {
         let config = self.mode() + &format!("deserializers = ( {deserializers} )\n");
         let epoch = self.epoch();
         let options = match from_text(&config) {
             Ok(options) => options,
-            // Some choices are refused beside others.
+            // Some choices exclude each other.
             Err(error) if error.message().contains("mutually exclusive") => return,
             Err(error) => panic!("{error}"),
         };
@@ -114,7 +115,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The folder for the folders of all cases: in memory where that can be.
+/// Returns the folder for the folders of all cases, in memory if possible.
 pub fn scratch() -> &'static Path {
     static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
     SCRATCH.get_or_init(|| {

@@ -1,6 +1,7 @@
-//! Decisions that an input makes: each byte is one, so that the fuzzer can change one and keep the others.
+//! Choices made by an input: each byte is one, so that a mutation can change one and keep the
+//! others.
 
-/// The decisions of an input, in the order in which they are asked for.
+/// The choices of an input, in the order in which they are requested.
 #[derive(Debug, Clone)]
 pub struct Choices<'a> {
     bytes: &'a [u8],
@@ -9,17 +10,17 @@ pub struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    /// Decisions by these bytes, and after their end by zeros.
+    /// Choices from these bytes, followed by zeros.
     pub fn new(bytes: &'a [u8]) -> Choices<'a> {
         Choices { bytes, at: 0, begins_again: false }
     }
 
-    /// Decisions without end, by the same bytes over and over, from a place that `number` stands for.
+    /// Endless choices that cycle through the bytes, from a position that depends on `number`.
     pub fn from_place(bytes: &'a [u8], number: usize) -> Choices<'a> {
         Choices { bytes, at: number.wrapping_mul(7) % bytes.len().max(1), begins_again: true }
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         let at = if self.begins_again { self.at % self.bytes.len().max(1) } else { self.at };
         self.at += 1;
@@ -31,12 +32,12 @@ impl<'a> Choices<'a> {
         !self.begins_again && self.at >= self.bytes.len()
     }
 
-    /// The next 8 bytes as a number.
+    /// Returns the next 8 bytes as a number.
     pub fn bits(&mut self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
     }
 
-    /// A number in `[0, end)`; 0 if `end` is.
+    /// Returns a number in `[0, end)`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let number = match end {
             0..=0x100 => usize::from(self.byte()),
@@ -45,17 +46,17 @@ impl<'a> Choices<'a> {
         number % end.max(1)
     }
 
-    /// A number in `[from, to]`.
+    /// Returns a number in `[from, to]`.
     pub fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.below((to - from + 1) as usize) as u64
     }
 
-    /// True for one value in `times` of the next byte, never for 0.
+    /// Returns true for one in `times` values of the next byte, and never for 0.
     pub fn once_in(&mut self, times: u8) -> bool {
         self.byte() % times == times - 1
     }
 
-    /// One of several.
+    /// Returns one of several values.
     pub fn pick<'b, T>(&mut self, of: &'b [T]) -> &'b T {
         &of[self.below(of.len())]
     }

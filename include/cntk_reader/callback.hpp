@@ -1,6 +1,6 @@
-// Callbacks that the library calls, and that no exception leaves.
+// Wrappers that keep exceptions inside callbacks.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_CALLBACK_HPP
 #define CNTK_READER_CALLBACK_HPP
@@ -13,8 +13,9 @@
 
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
-// `pthread_exit` unwinds the stack by an exception that handlers must throw on, which the library's frames do
-// not allow. So a thread that ends inside a callback is kept until the process ends.
+// `pthread_exit` unwinds the stack with an exception that handlers must rethrow, but unwinding
+// through the library's frames is not supported. So a thread that exits inside a callback is parked
+// until the process ends.
 #define CNTK_READER_CATCH_THREAD_END \
   catch (abi::__forced_unwind&) {    \
     cntk_reader_thread_park();       \
@@ -27,16 +28,18 @@ namespace cntk {
 namespace reader {
 namespace detail {
 
-/// A function as a callback of the C interface. It has to be noexcept, or this does not compile: the library
-/// cannot catch what C++ throws, so an exception that came through would end the process.
+/// Returns a function as a callback of the C interface. It must be noexcept, or this does not
+/// compile: the library cannot catch C++ exceptions, and one that escaped would terminate the
+/// process.
 template <typename Result, typename... Arguments>
 constexpr auto Callback(Result (*function)(Arguments...) noexcept) -> Result (*)(Arguments...) {
   return function;
 }
 
-/// Runs the body of a callback that may fail, and returns 0 or, if it throws, 1. The text of the exception
-/// becomes that of the error, of kind kUser, that the call throws which needed the callback. `who` has thrown
-/// it, if it is no std::exception.
+/// Runs the body of a callback that may fail. Returns 0, or 1 if it throws. The text of the
+/// exception becomes the message of the Error, of kind kUser, that the call throws which needed the
+/// callback. `who` names the callback's owner in the message for exceptions other than
+/// std::exception.
 template <typename Body>
 std::int32_t RunCallback(cntk_reader_failure* failure, const char* who, Body&& body) noexcept {
   const auto fail = [&](const char* message) noexcept {
@@ -52,15 +55,15 @@ std::int32_t RunCallback(cntk_reader_failure* failure, const char* who, Body&& b
   }
   catch (...) {
     try {
-      fail((std::string(who) + " has thrown something that is no std::exception.").c_str());
+      fail((std::string(who) + " threw an exception that is not a std::exception.").c_str());
     } catch (...) {
-      fail("Memory is used up.");
+      fail("Out of memory.");
     }
   }
   return 1;
 }
 
-/// Runs the body of a callback that cannot report a failure: what it throws is dropped.
+/// Runs the body of a callback that cannot report failure; exceptions are dropped.
 template <typename Body>
 void RunQuietly(Body&& body) noexcept {
   try {
@@ -68,17 +71,17 @@ void RunQuietly(Body&& body) noexcept {
   }
   CNTK_READER_CATCH_THREAD_END
   catch (...) {
-    // The thread is one of the library, which has no use for the exception.
+    // The caller is the library, which cannot handle the exception.
   }
 }
 
-/// The finalizer of userdata that is a T.
+/// Finalizer of userdata of type T.
 template <typename T>
 void Delete(void* userdata) noexcept {
   RunQuietly([&] { delete static_cast<T*>(userdata); });
 }
 
-/// The callback that gives back an object of type T that another callback has made.
+/// Callback that releases an object of type T that another callback has created.
 template <typename T>
 void DeleteHandle(void*, void* handle) noexcept {
   Delete<T>(handle);

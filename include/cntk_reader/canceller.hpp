@@ -1,6 +1,6 @@
-// What ends calls that take long.
+// Cancellation of long-running calls.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_CANCELLER_HPP
 #define CNTK_READER_CANCELLER_HPP
@@ -14,12 +14,13 @@
 namespace cntk {
 namespace reader {
 
-/// Ends calls that take long, from another thread: opening, StartEpoch, SetConfiguration, GetMinibatch,
-/// SetState and RestoreCheckpoint of the readers that were opened with it. Copies end the same calls. It may
-/// be destroyed before the readers.
+/// Cancels long-running calls from another thread: opening a reader, StartEpoch, SetConfiguration,
+/// GetMinibatch, SetState and RestoreCheckpoint of the readers that were opened with it. Copies
+/// cancel the same calls. It may be destroyed before the readers.
 ///
-/// Code of users (deserializers, transforms, mounted file systems) is not interrupted. Where it runs on
-/// threads of its own, the call stops waiting for it; where it runs in the call, the call ends after it.
+/// User code (deserializers, transforms, mounted file systems) is not interrupted. If it runs on
+/// another thread, the call stops waiting for it; if it runs on the thread of the call, the call
+/// ends after it.
 class Canceller {
  public:
   Canceller() {
@@ -28,10 +29,10 @@ class Canceller {
     handle_.reset(handle, cntk_reader_canceller_free);
   }
 
-  /// Ends the calls in progress: they throw an Error of kind kCancelled, and have changed nothing. Made
-  /// again, such a call continues where it stood, and no minibatch is lost. False if no call is in progress:
-  /// then nothing happens, and the next call is not affected. May be called from any thread, but not from a
-  /// handler of signals.
+  /// Cancels the running calls: they throw an Error of kind kCancelled, without effect. The same
+  /// call made again continues where it stopped, and no minibatch is lost. Returns false if no call
+  /// is running; then nothing happens, and the next call is not affected. May be called from any
+  /// thread, but not from a signal handler.
   bool Cancel() const {
     std::uint32_t ends = 0;
     detail::Call(cntk_reader_canceller_cancel, handle_.get(), &ends);

@@ -1,12 +1,14 @@
-// Configurations written in C++ instead of CNTK's language: the same keys, with types.
+// Typed options of readers and deserializers, with the keys of CNTK's configuration language.
 //
 //     cr::Reader reader = cr::Reader::Open(
 //         cr::ReaderOptions{.randomization_seed = 7},
-//         {cr::CtfDeserializer("train.ctf").Dense("features", 784).Sparse("labels", 10).Alias("l")});
+//         cr::CtfDeserializer("train.ctf")
+//             .Dense("features", 784)
+//             .Sparse("labels", 10).Alias("l"));
 //
-// Whatever is not set has the default that docs/configuration.md says.
+// Options that are not set have the defaults in docs/configuration.md.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_CONFIGURATION_HPP
 #define CNTK_READER_CONFIGURATION_HPP
@@ -32,63 +34,64 @@ namespace reader {
 
 class UserDeserializer;
 
-/// What a reader does with the sequences of its deserializers: order, modes, tolerance. An aggregate: set
-/// what is to differ from the default, in C++20 also by designated initializers.
+/// Options of a reader: order, modes, tolerated errors. An aggregate: set the members that differ
+/// from their defaults, in C++20 with designated initializers.
 struct ReaderOptions {
-  /// Sequences come in random order, another one in every sweep (`randomize`; default: true); else in the
-  /// data's order.
+  /// Delivers sequences in random order, different in every sweep (`randomize`; default: true);
+  /// else in the data's order.
   std::optional<bool> randomize = {};
-  /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text: 128 chunks of
-  /// 32 MiB).
+  /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text: 128
+  /// chunks of 32 MiB).
   std::optional<std::uint64_t> randomization_window_in_chunks = {};
   /// Randomizes within windows of this many samples (`randomizationWindow`,
   /// `sampleBasedRandomizationWindow`).
   std::optional<std::uint64_t> randomization_window_in_samples = {};
-  /// Added to the number of the sweep to seed its order (`randomizationSeed`; default: 0).
+  /// Seeds the order of a sweep, together with its number (`randomizationSeed`; default: 0).
   std::optional<std::uint64_t> randomization_seed = {};
-  /// Every sequence is one sample (`frameMode`; default: false).
+  /// Treats every sequence as one sample (`frameMode`; default: false).
   std::optional<bool> frame_mode = {};
-  /// Truncated back-propagation: minibatches of this many steps (`truncated`, `truncationLength`).
+  /// Truncated backpropagation: minibatches of this many steps (`truncated`, `truncationLength`).
   std::optional<std::uint64_t> truncation_length = {};
-  /// Steps by which truncated minibatches of one sequence overlap (`rightSplice`; default: 0).
+  /// Overlap of truncated minibatches of a sequence, in steps (`rightSplice`; default: 0).
   std::optional<std::uint64_t> right_splice = {};
-  /// Each worker fills its share of the minibatch (`localTimeline`; default: true); else all walk one global
-  /// minibatch.
+  /// Each worker fills its own share of the minibatch (`localTimeline`; default: true); else all
+  /// workers share one global timeline.
   std::optional<bool> local_timeline = {};
-  /// Every worker reads as many minibatches as the others (`lockstep`; default: false), with `local_timeline`
-  /// false. A worker whose share of a minibatch is empty gets one without data, instead of reading on until
-  /// it has some, as in CNTK.
+  /// All workers read the same number of minibatches (`lockstep`; default: false). Requires
+  /// `local_timeline` = false. A worker whose share of a minibatch is empty gets one without data
+  /// instead of reading on. CNTK has no such mode.
   std::optional<bool> lockstep = {};
   /// Type of the values (`precision`; default: float).
   std::optional<ElementType> precision = {};
-  /// Invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
+  /// Number of invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
   std::optional<std::uint32_t> max_errors = {};
-  /// Random transforms of images depend on nothing but their seed, the sweep and the sequence
-  /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
-  /// minibatches read before.
+  /// Makes random image transforms depend only on their seed, the sweep and the sequence
+  /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends
+  /// on all minibatches read before.
   std::optional<bool> reproducible_transforms = {};
-  /// Images, and sequences of users that are fetched one by one, are worked on by several threads
+  /// Processes images and fetched user-defined sequences on several threads
   /// (`multiThreadedDeserialization`; default: true with ImageDeserializer, else false).
   std::optional<bool> multithreaded = {};
-  /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
+  /// Log level: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
   std::optional<std::uint32_t> trace_level = {};
   /// Sequence keys are numbers in the data (`useNumericSequenceKeys`; default: true); else texts.
   std::optional<bool> numeric_keys = {};
-  /// Textual keys are numbered by a hash of them (`hashSequenceKeys`; default: false).
+  /// Maps textual keys to numbers by a hash (`hashSequenceKeys`; default: false).
   std::optional<bool> hash_keys = {};
-  /// Scales the default window, 4 GiB of chunks of this size (`chunkSizeInBytes` of the reader; default: 32
-  /// MiB). The size of the chunks themselves is CtfDeserializer::ChunkSize.
+  /// Scales the default randomization window, 4 GiB in chunks of this size (`chunkSizeInBytes` of
+  /// the reader; default: 32 MiB). CtfDeserializer::ChunkSize sets the size of the chunks
+  /// themselves.
   std::optional<std::uint64_t> window_chunk_size = {};
-  /// Minibatches are packed ahead (`prefetch`; default: true).
+  /// Packs minibatches in advance (`prefetch`; default: true).
   std::optional<bool> prefetch = {};
-  /// Paths that data files name (script files, map files, lists) must lead to the folder of the file that
-  /// names them, or to one of these, once symbolic links and `..` are resolved (`confinePaths`,
-  /// `allowedFolders`; default: they may lead anywhere).
+  /// Restricts paths in data files (script files, map files, lists): after resolving symbolic links
+  /// and `..` they must be in the folder of the file that contains them, or in one of these
+  /// (`confinePaths`, `allowedFolders`; default: unrestricted).
   std::optional<std::vector<std::string>> confine_paths = {};
-  /// Accepted, as CNTK accepts it (`checkData`); sequences are checked in any case.
+  /// Accepted for compatibility with CNTK (`checkData`); sequences are always checked.
   std::optional<bool> check_data = {};
 
-  /// The lines that a configuration would have.
+  /// Returns the options as lines of a configuration.
   std::string Text() const { return All().Write(false); }
 
  private:
@@ -130,17 +133,18 @@ struct ReaderOptions {
   }
 };
 
-/// One or several files in CNTK's text format, and the streams to read from them. Streams are numbered in the
-/// alphabetical order of their names, whatever the order here.
+/// One or more files in CNTK's text format, and the streams to read from them. Streams are numbered
+/// in the alphabetical order of their names, regardless of the order here.
 class CtfDeserializer {
  public:
-  /// A file, or the files that match a pattern, `train-*.ctf`. A path that exists is no pattern.
+  /// Creates a deserializer of a file, or of the files that match a pattern such as `train-*.ctf`
+  /// or `train-*.cbf`. A path that exists is never a pattern.
   explicit CtfDeserializer(const std::string& file)
       : options_("CNTKTextFormatDeserializer", "CNTKTextFormatReader") {
     AddFile(file);
   }
 
-  /// Another file, or those that match a pattern: their data follow those of the ones before.
+  /// Appends a file, or the files that match a pattern, after the previous ones.
   CtfDeserializer& AddFile(const std::string& file) & {
     options_.AddFile("file", file);
     return *this;
@@ -149,59 +153,62 @@ class CtfDeserializer {
   CtfDeserializer& Dense(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "dense"); }
   /// Adds a stream of sparse samples: pairs `index:value` with indices below `dim`.
   CtfDeserializer& Sparse(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "sparse"); }
-  /// What the stream added last is called in the file (`alias`); without it the file has the stream's name.
+  /// Sets the name of the stream added last in the file (`alias`; default: the stream's name).
   CtfDeserializer& Alias(const std::string& alias) & {
     Last("Alias").Text("alias", alias);
     return *this;
   }
-  /// Minibatch sizes are measured in samples of the stream added last (`definesMBSize`); without such a
-  /// stream a sequence counts as long as its longest stream.
+  /// Measures minibatch sizes in samples of the stream added last (`definesMBSize`). Without such a
+  /// stream, a sequence counts as long as its longest stream.
   CtfDeserializer& DefinesMinibatchSize() & {
     Last("DefinesMinibatchSize").Flag("definesMBSize", true);
     return *this;
   }
-  /// Type of the values of the stream added last, which is dense (`element`; default: the reader's
-  /// `precision`). A number that is no value of a type of integers is malformed.
+  /// Sets the element type of the stream added last, which must be dense (`element`; default: the
+  /// reader's `precision`). Numbers that an integer type cannot represent are malformed.
   CtfDeserializer& Element(ElementType element) & {
     Last("Element").Text("element", detail::WordOf(element));
     return *this;
   }
-  /// Delivers the index of each sample of the stream added last, which is sparse with one entry
-  /// `index:1` a sample, as a dense integer: `kInt32` or `kInt64` (`ids`).
+  /// Delivers the class index of each sample of the stream added last as a dense integer, `kInt32`
+  /// or `kInt64` (`ids`). The stream must be sparse with one entry `index:1` per sample.
   CtfDeserializer& Ids(ElementType element) & {
     Last("Ids").Text("ids", detail::WordOf(element));
     return *this;
   }
-  /// The value that gaps of truncated minibatches have in the stream added last, which has Ids (`padding`;
-  /// default: 0).
+  /// Sets the value of gaps in truncated minibatches for the stream added last, which must have Ids
+  /// (`padding`; default: 0).
   CtfDeserializer& Padding(std::int64_t value) & {
     Last("Padding").Text("padding", std::to_string(value));
     return *this;
   }
-  /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
-  /// MiB).
+  /// Sets the size of chunks in bytes, the units of loading, randomizing and distribution
+  /// (`chunkSizeInBytes`; default: 32 MiB).
   CtfDeserializer& ChunkSize(std::uint64_t bytes) & {
     options_.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
-  /// Malformed values, lines and sequences that are tolerated over all sweeps (`maxErrors`; default: 0).
+  /// Sets the number of malformed values, lines and sequences that are tolerated over all sweeps
+  /// (`maxErrors`; default: 0).
   CtfDeserializer& MaxErrors(std::uint32_t errors) & {
     options_.Whole("maxErrors", errors);
     return *this;
   }
-  /// Every line is a sequence, whatever ids there are (`skipSequenceIds`; default: false).
+  /// Treats every line as a sequence, ignoring ids (`skipSequenceIds`; default: false).
   CtfDeserializer& SkipSequenceIds(bool skip = true) & { return Flag("skipSequenceIds", skip); }
-  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+  /// Caches the index in a file next to the data, in CNTK's format (`cacheIndex`; default: false).
   CtfDeserializer& CacheIndex(bool cache = true) & { return Flag("cacheIndex", cache); }
-  /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+  /// Keeps loaded chunks in memory (`keepDataInMemory`; default: false).
   CtfDeserializer& KeepDataInMemory(bool keep = true) & { return Flag("keepDataInMemory", keep); }
-  /// CNTK's rules for the lines of a sequence (`strictSequences`; default: true); else samples of a stream
-  /// may stand on any line, and a sequence in which a stream has no sample is skipped.
+  /// Applies CNTK's rules for the lines of a sequence (`strictSequences`; default: true). Otherwise
+  /// samples of a stream may be on any line, and a sequence in which a stream has no sample is
+  /// skipped.
   CtfDeserializer& StrictSequences(bool strict) & { return Flag("strictSequences", strict); }
-  /// The ids of several files are one numbering (`sharedIds`; default: false); else each file has its own.
+  /// Treats the ids of all files as one numbering (`sharedIds`; default: false); else each file has
+  /// its own.
   CtfDeserializer& SharedIds(bool shared = true) & { return Flag("sharedIds", shared); }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   CtfDeserializer&& AddFile(const std::string& file) && { return std::move(AddFile(file)); }
   CtfDeserializer&& Dense(std::string name, std::size_t dim) && {
     return std::move(Dense(std::move(name), dim));
@@ -222,8 +229,8 @@ class CtfDeserializer {
   CtfDeserializer&& StrictSequences(bool strict) && { return std::move(StrictSequences(strict)); }
   CtfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return All().Write(true); }
 
  private:
@@ -255,55 +262,58 @@ class CtfDeserializer {
   detail::Streams streams_;
 };
 
-/// One or several files in CNTK's binary format. The files describe their streams themselves; all are read.
+/// One or more files in CNTK's binary format. The files describe their streams; all of them are
+/// read.
 class CbfDeserializer {
  public:
-  /// A file, or the files that match a pattern, `train-*.cbf`. A path that exists is no pattern.
+  /// Creates a deserializer of a file, or of the files that match a pattern such as `train-*.ctf`
+  /// or `train-*.cbf`. A path that exists is never a pattern.
   explicit CbfDeserializer(const std::string& file)
       : options_("CNTKBinaryFormatDeserializer", "CNTKBinaryReader") {
     AddFile(file);
   }
 
-  /// Another file with the same streams, or those that match a pattern: their data follow those of the ones
-  /// before.
+  /// Appends a file with the same streams, or the files that match a pattern, after the previous
+  /// ones.
   CbfDeserializer& AddFile(const std::string& file) & {
     options_.AddFile("file", file);
     return *this;
   }
-  /// Delivers the stream that the file calls `in_file` as `name`.
+  /// Delivers the stream named `in_file` in the file as `name`.
   CbfDeserializer& Rename(const std::string& name, const std::string& in_file) & {
-    // A second name in the file for one stream is refused when the reader is opened.
+    // Opening the reader refuses two names in the file for one stream.
     if (std::find(renamed_.begin(), renamed_.end(), name) != renamed_.end())
       streams_.emplace_back(name, detail::Options());
     renamed_.push_back(name);
     Stream(name).Text("alias", in_file);
     return *this;
   }
-  /// Delivers the index of each sample of the stream `name`, which is sparse in the file, as a dense integer:
-  /// `kInt32` or `kInt64` (`ids`). Another sample than one entry of value 1 is an error.
+  /// Delivers the class index of each sample of the stream `name`, which is sparse in the file, as
+  /// a dense integer, `kInt32` or `kInt64` (`ids`). A sample other than a single entry of value 1
+  /// is an error.
   CbfDeserializer& Ids(const std::string& name, ElementType element) & {
     Stream(name).Text("ids", detail::WordOf(element));
     return *this;
   }
-  /// The value that gaps of truncated minibatches have in the stream `name`, which has Ids (`padding`;
-  /// default: 0).
+  /// Sets the value of gaps in truncated minibatches for the stream `name`, which must have Ids
+  /// (`padding`; default: 0).
   CbfDeserializer& Padding(const std::string& name, std::int64_t value) & {
     Stream(name).Text("padding", std::to_string(value));
     return *this;
   }
-  /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+  /// Keeps loaded chunks in memory (`keepDataInMemory`; default: false).
   CbfDeserializer& KeepDataInMemory(bool keep = true) & {
     options_.Flag("keepDataInMemory", keep);
     return *this;
   }
-  /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false);
-  /// else each file has its own numbering.
+  /// Numbers the sequences of all files consecutively (`sharedIds`; default: false); else each file
+  /// has its own numbering.
   CbfDeserializer& SharedIds(bool shared = true) & {
     options_.Flag("sharedIds", shared);
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   CbfDeserializer&& AddFile(const std::string& file) && { return std::move(AddFile(file)); }
   CbfDeserializer&& Rename(const std::string& name, const std::string& in_file) && {
     return std::move(Rename(name, in_file));
@@ -317,8 +327,8 @@ class CbfDeserializer {
   CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
   CbfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return All().Write(true); }
 
  private:
@@ -328,7 +338,7 @@ class CbfDeserializer {
     return streams_.empty() ? options_ : detail::WithStreams(options_, streams_);
   }
 
-  /// The options of a stream, by its delivered name.
+  /// Returns the options of a stream by its delivered name.
   detail::Options& Stream(const std::string& name) {
     for (auto& [known, stream] : streams_)
       if (known == name) return stream;
@@ -341,24 +351,24 @@ class CbfDeserializer {
   std::vector<std::string> renamed_;
 };
 
-/// Arrays of NumPy (`.npy`), each a dense stream. Row `i` of each is a sample of the sequence with the key
-/// `i`. CNTK has no such deserializer.
+/// NumPy arrays (`.npy`), each a dense stream. Row `i` of each array is a sample of the sequence
+/// with the key `i`. CNTK has no such deserializer.
 ///
-/// The shape of a sample has the dimensions of a row in the reverse order, as CNTK has them.
+/// The shape of a sample has the dimensions of a row in reverse order, which is CNTK's.
 class NumpyDeserializer {
  public:
-  /// No arrays; they are still to be added.
+  /// Creates a deserializer without arrays.
   NumpyDeserializer() : options_("NumpyDeserializer") {}
 
-  /// Adds a file of one array as the stream `name`. All arrays have the same number of rows.
+  /// Adds a file with one array as the stream `name`. All arrays must have the same number of rows.
   NumpyDeserializer& Array(std::string name, const std::string& file) & {
     detail::Options stream;
     stream.Path("file", file);
     streams_.emplace_back(std::move(name), std::move(stream));
     return *this;
   }
-  /// Minibatch sizes are measured in samples of the array added last (`definesMBSize`; default: in those of
-  /// the longest stream).
+  /// Measures minibatch sizes in samples of the array added last (`definesMBSize`; default: in
+  /// those of the longest stream).
   NumpyDeserializer& DefinesMinibatchSize() & {
     if (streams_.empty())
       throw Error(
@@ -367,20 +377,20 @@ class NumpyDeserializer {
     streams_.back().second.Flag("definesMBSize", true);
     return *this;
   }
-  /// An array of integers with the lengths of sequences, in rows (`lengths`; default: each row is a
-  /// sequence). Their sum is the number of rows.
+  /// Sets an integer array with the lengths of sequences in rows, whose sum must be the number of
+  /// rows (`lengths`; default: each row is a sequence).
   NumpyDeserializer& Lengths(const std::string& file) & {
     options_.Path("lengths", file);
     return *this;
   }
-  /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
-  /// MiB).
+  /// Sets the size of chunks in bytes, the units of loading, randomizing and distribution
+  /// (`chunkSizeInBytes`; default: 32 MiB).
   NumpyDeserializer& ChunkSize(std::uint64_t bytes) & {
     options_.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   NumpyDeserializer&& Array(std::string name, const std::string& file) && {
     return std::move(Array(std::move(name), file));
   }
@@ -388,8 +398,8 @@ class NumpyDeserializer {
   NumpyDeserializer&& Lengths(const std::string& file) && { return std::move(Lengths(file)); }
   NumpyDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return All().Write(true); }
 
  private:
@@ -401,11 +411,11 @@ class NumpyDeserializer {
   detail::Streams streams_;
 };
 
-/// One of the deserializers of a reader: a file, or a format of the user's own with the name that messages
-/// call it by.
+/// A deserializer of a reader: one of the builders, or a user-defined deserializer with its name in
+/// messages.
 class Deserializer {
  public:
-  // NOLINTBEGIN(google-explicit-constructor): a builder can be given wherever a deserializer is expected.
+  // NOLINTBEGIN(google-explicit-constructor): builders convert to deserializers.
   Deserializer(const CtfDeserializer& ctf) : options_(ctf.All()) {}
   Deserializer(const CbfDeserializer& cbf) : options_(cbf.All()) {}
   Deserializer(const NumpyDeserializer& arrays) : options_(arrays.All()) {}
@@ -426,7 +436,7 @@ class Deserializer {
   detail::Options options_;
   std::string name_;
   std::shared_ptr<UserDeserializer> user_;
-  Transforms transforms_;  // Those of the user's own.
+  Transforms transforms_;  // User-defined.
 };
 
 }  // namespace reader

@@ -1,6 +1,6 @@
-// Conversions between CNTK's text format and its binary one, and between formats of speech data.
+// Conversions between CNTK's text and binary formats, and between speech formats.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_CONVERT_HPP
 #define CNTK_READER_CONVERT_HPP
@@ -17,31 +17,34 @@
 namespace cntk {
 namespace reader {
 
-/// Called with how far a conversion has come: bytes of the input that are done, bytes that it has, sequences
-/// written. Returns false to stop.
+/// Reports the progress of a conversion: bytes of the input processed, total bytes of the input,
+/// and sequences written. Returns false to stop.
 using ProgressCallback =
     std::function<bool(std::uint64_t bytes, std::uint64_t total, std::uint64_t sequences)>;
 
-/// How ConvertTextToBinary writes.
+/// Options of ConvertTextToBinary.
 struct ConversionOptions {
-  std::uint64_t chunk_size = 32 << 20;  ///< Bytes of a chunk; 0 makes every sequence a chunk.
-  bool double_precision = false;        ///< Values are doubles.
-  bool ctf2bin_compatible = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each after the first.
+  std::uint64_t chunk_size = 32 << 20;  ///< Bytes per chunk; 0 makes every sequence a chunk.
+  bool double_precision = false;        ///< Writes values as doubles.
+  /// Forms chunks as CNTK's ctf2bin.py does: one sequence per chunk after the first chunk.
+  bool ctf2bin_compatible = false;
 };
 
-/// What conversions of speech data take besides input and output. What is empty is not used.
+/// Options of speech conversions. Empty strings are ignored.
 struct SpeechConversionOptions {
-  std::string script;  ///< Path of the script to write that names the utterances of an HTK or Kaldi archive.
-  std::string states;  ///< Path of the list of states of a label file; without one it has class numbers.
-  bool number_ids =
-      false;  ///< Sequences of a text file get the ids 0, 1, 2 ... in place of utterances' keys.
+  /// Path of the script to write, which lists the utterances of an HTK or Kaldi archive.
+  std::string script;
+  /// Path of the list of states of a label file. Without it the file must have class numbers.
+  std::string states;
+  /// Numbers the sequences of a text file from 0 instead of using the utterances' keys as ids.
+  bool number_ids = false;
 };
 
 namespace detail {
 
 inline void Convert(cntk_reader_direction direction, const std::string& input, const std::string& output,
                     cntk_reader_conversion conversion, const ProgressCallback& progress) {
-  struct State {
+  struct RunState {
     const ProgressCallback& progress;
     std::exception_ptr thrown;
   } state{progress, nullptr};
@@ -52,7 +55,7 @@ inline void Convert(cntk_reader_direction direction, const std::string& input, c
   if (progress) {
     conversion.progress = Callback(+[](void* userdata, std::uint64_t bytes, std::uint64_t total,
                                        std::uint64_t sequences) noexcept -> std::uint32_t {
-      auto* own = static_cast<State*>(userdata);
+      auto* own = static_cast<RunState*>(userdata);
       try {
         return own->progress(bytes, total, sequences) ? 0 : 1;
       }
@@ -84,9 +87,9 @@ inline void ConvertSpeech(cntk_reader_direction direction, const std::string& in
 
 }  // namespace detail
 
-/// Converts a text file (CTF) to a binary one (CBF); `streams` has a line `name alias dense|sparse dimension`
-/// for each stream. The output appears when it is complete. An exception of `progress` stops the conversion
-/// and comes through.
+/// Converts a text file (CTF) to a binary file (CBF). `streams` has one line
+/// `name alias dense|sparse dimension` per stream. The output appears only when complete. An
+/// exception thrown by `progress` stops the conversion and is rethrown.
 inline void ConvertTextToBinary(const std::string& input, const std::string& output,
                                 const std::string& streams, const ConversionOptions& options = {},
                                 const ProgressCallback& progress = {}) {
@@ -98,56 +101,59 @@ inline void ConvertTextToBinary(const std::string& input, const std::string& out
   detail::Convert(CNTK_READER_DIRECTION_TEXT_TO_BINARY, input, output, conversion, progress);
 }
 
-/// Converts a binary file to a text one that reads back to the same bits. Otherwise as ConvertTextToBinary.
+/// Converts a binary file to a text file that reads back to the same bits. Otherwise like
+/// ConvertTextToBinary.
 inline void ConvertBinaryToText(const std::string& input, const std::string& output,
                                 const ProgressCallback& progress = {}) {
   cntk_reader_conversion conversion = CNTK_READER_CONVERSION_INIT;
   detail::Convert(CNTK_READER_DIRECTION_BINARY_TO_TEXT, input, output, conversion, progress);
 }
 
-/// Converts HTK features, named by the script `input`, to a Kaldi archive of float matrices; `options.script`
-/// names a script to write, if there is to be one. Otherwise as ConvertTextToBinary, like all that follow.
+/// Converts HTK features, listed by the script `input`, to a Kaldi archive of float matrices, and
+/// optionally writes its script `options.script`. Otherwise, this and all functions below are like
+/// ConvertTextToBinary.
 inline void ConvertHtkToKaldi(const std::string& input, const std::string& output,
                               const SpeechConversionOptions& options = {},
                               const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_HTK_TO_KALDI, input, output, {}, options, progress);
 }
 
-/// Converts features of a Kaldi script (`.scp`) or archive to one big-endian HTK archive of 10 ms a frame,
-/// and to its script `options.script`, which is required.
+/// Converts features of a Kaldi script (`.scp`) or archive to one big-endian HTK archive with 10 ms
+/// per frame. Its script `options.script` is required.
 inline void ConvertKaldiToHtk(const std::string& input, const std::string& output,
                               const SpeechConversionOptions& options, const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_KALDI_TO_HTK, input, output, {}, options, progress);
 }
 
-/// Converts HTK features to a NumPy archive (`.npz`): for each utterance, by its key, a float32 array of
-/// frames times values.
+/// Converts HTK features to a NumPy archive (`.npz`): one float32 array of frames times values per
+/// utterance, named by its key.
 inline void ConvertHtkToNumpy(const std::string& input, const std::string& output,
                               const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_HTK_TO_NUMPY, input, output, {}, {}, progress);
 }
 
-/// Converts features of a Kaldi script or archive to a NumPy archive, as ConvertHtkToNumpy writes it.
+/// Converts features of a Kaldi script or archive to a NumPy archive, like ConvertHtkToNumpy.
 inline void ConvertKaldiToNumpy(const std::string& input, const std::string& output,
                                 const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_KALDI_TO_NUMPY, input, output, {}, {}, progress);
 }
 
-/// Converts a label file (MLF), as text or binary, to a Kaldi archive of int32 vectors.
+/// Converts a label file (MLF), text or binary, to a Kaldi archive of int32 vectors.
 inline void ConvertMlfToKaldi(const std::string& input, const std::string& output,
                               const SpeechConversionOptions& options = {},
                               const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_MLF_TO_KALDI, input, output, {}, options, progress);
 }
 
-/// Converts int32 vectors of a Kaldi script or archive to a label file as text, of 10 ms a frame.
+/// Converts int32 vectors of a Kaldi script or archive to a textual label file with 10 ms per
+/// frame.
 inline void ConvertKaldiToMlf(const std::string& input, const std::string& output,
                               const SpeechConversionOptions& options = {},
                               const ProgressCallback& progress = {}) {
   detail::ConvertSpeech(CNTK_READER_DIRECTION_KALDI_TO_MLF, input, output, {}, options, progress);
 }
 
-/// Converts a label file to a text file (CTF) with one sparse stream of the name `stream`: a line for each
+/// Converts a label file to a text file (CTF) with one sparse stream named `stream`, one line per
 /// frame.
 inline void ConvertMlfToText(const std::string& input, const std::string& output, const std::string& stream,
                              const SpeechConversionOptions& options = {},
@@ -162,8 +168,8 @@ inline void ConvertTextToMlf(const std::string& input, const std::string& output
   detail::ConvertSpeech(CNTK_READER_DIRECTION_TEXT_TO_MLF, input, output, stream, options, progress);
 }
 
-/// Converts a label file to a NumPy archive: for each utterance an int32 array with a class number for each
-/// frame.
+/// Converts a label file to a NumPy archive: one int32 array per utterance, with a class number for
+/// each frame.
 inline void ConvertMlfToNumpy(const std::string& input, const std::string& output,
                               const SpeechConversionOptions& options = {},
                               const ProgressCallback& progress = {}) {

@@ -1,6 +1,6 @@
-// The exception of this library, and how a call of the C interface becomes one.
+// The exception of this library, and the conversion of C errors to it.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_ERROR_HPP
 #define CNTK_READER_ERROR_HPP
@@ -16,7 +16,7 @@
 namespace cntk {
 namespace reader {
 
-/// What went wrong, for programs.
+/// Kind of an error.
 enum class ErrorKind {
   kConfig = CNTK_READER_STATUS_CONFIG,
   kInvalidArgument = CNTK_READER_STATUS_INVALID_ARGUMENT,
@@ -45,10 +45,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// The one exception of this library. `what()` is the message with all that is known of the place.
+/// The only exception class of this library. `what()` is the message with the location.
 class Error : public std::runtime_error {
  public:
-  /// An error that is found on this side of the C interface.
+  /// Creates an error that the C++ layer has detected.
   Error(ErrorKind kind, const std::string& message)
       : std::runtime_error(message), details_(std::make_shared<Details>()) {
     details_->kind = kind;
@@ -58,15 +58,15 @@ class Error : public std::runtime_error {
 
   ErrorKind Kind() const noexcept { return details_->kind; }
   ExceptionClass Class() const noexcept { return details_->exception_class; }
-  /// The message alone: CNTK's words where CNTK has any.
+  /// The message alone, in CNTK's words where CNTK reports the same error.
   const std::string& Message() const noexcept { return details_->message; }
-  /// What the message does not say: what was found, what was expected, what to do. May be empty.
+  /// Details: what was found, what was expected, what to do. May be empty.
   const std::string& Detail() const noexcept { return details_->detail; }
-  /// Path of the data file as the configuration wrote it, or of the configuration file.
+  /// Path of the data file as written in the configuration, or path of the configuration file.
   const std::optional<std::string>& File() const noexcept { return details_->file; }
-  /// Line in the file, or in the text of a configuration that is no file, from 1.
+  /// Line in the file, or in the text of a configuration without a file, from 1.
   std::optional<std::uint64_t> Line() const noexcept { return details_->line; }
-  /// Column in a line of a configuration: the number of the character, from 1.
+  /// Column in the configuration in characters, from 1.
   std::optional<std::uint64_t> Column() const noexcept { return details_->column; }
   /// Byte offset in the file.
   std::optional<std::uint64_t> Offset() const noexcept { return details_->offset; }
@@ -115,14 +115,14 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-/// Throws the error of a call that failed, and frees the error object. NULL gives an error that has its kind
-/// only.
+/// Throws the error of a failed call, and frees the error object. NULL throws an error with the
+/// kind only.
 [[noreturn]] inline void Throw(cntk_reader_status status, cntk_reader_error* error) {
   throw Error(status, std::unique_ptr<cntk_reader_error, Error::Free>(error));
 }
 
-/// Calls a function of the C interface, whose last parameter is the place for an error, and throws if it
-/// fails.
+/// Calls a function of the C interface, whose last parameter is the place for an error, and throws
+/// if it fails.
 template <typename Function, typename... Arguments>
 void Call(Function function, Arguments... arguments) {
   cntk_reader_error* error = nullptr;
@@ -130,7 +130,7 @@ void Call(Function function, Arguments... arguments) {
   if (status != CNTK_READER_STATUS_OK) Throw(status, error);
 }
 
-/// A struct of the C interface with its size set.
+/// Returns a zeroed struct of the C interface with its size set.
 template <typename Struct>
 Struct Sized() {
   Struct value = {};

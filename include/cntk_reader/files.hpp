@@ -1,6 +1,6 @@
-// Data files that are not in the file system, and compressed ones: derive from FileSystem, and mount it.
+// User-defined file systems, mounted with MountFileSystem, and compression of files.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_FILES_HPP
 #define CNTK_READER_FILES_HPP
@@ -23,15 +23,15 @@
 namespace cntk {
 namespace reader {
 
-/// Throw it from a FileSystem or a RemoteFile if the same call may succeed a little later. It is called
-/// again, at most four times within four seconds. Every other exception is final; its text comes with the
-/// Error of the call that needed the file.
+/// Thrown by a FileSystem or RemoteFile for a temporary failure. The call is retried at most four
+/// times within four seconds. Every other exception is final; its text becomes part of the Error of
+/// the call that needed the file.
 class TryAgain : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A file of a FileSystem. Its methods are called by any thread, several at once.
+/// A file of a FileSystem. Its methods are called on any thread, several at once.
 class RemoteFile {
  public:
   RemoteFile() = default;
@@ -39,18 +39,18 @@ class RemoteFile {
   RemoteFile& operator=(const RemoteFile&) = delete;
   virtual ~RemoteFile() = default;
 
-  /// Bytes of the file.
+  /// Returns the size of the file in bytes.
   virtual std::uint64_t Size() const = 0;
-  /// Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and returns their number; 0
-  /// only at the file's end.
+  /// Reads up to `capacity` bytes from `offset` on into `buffer`, and returns their number, which
+  /// is 0 only at the end of the file.
   virtual std::size_t ReadAt(std::uint64_t offset, void* buffer, std::size_t capacity) const = 0;
-  /// Bytes that are equal as long as the file's content is, such as an ETag or a version: 256 at most. If it
-  /// is empty, changes of the file are noticed by its size alone.
+  /// Returns at most 256 bytes that are equal as long as the file's content is, such as an ETag or
+  /// a version. If empty, changes are detected by the size alone.
   virtual std::string Identity() const { return {}; }
 };
 
-/// A file system of your own, such as an object store. Its method is called by any thread, several at once,
-/// and must not use readers of this library.
+/// A user-defined file system, such as an object store. Open is called on any thread, several calls
+/// at once, and must not use readers of this library.
 class FileSystem {
  public:
   FileSystem() = default;
@@ -58,13 +58,13 @@ class FileSystem {
   FileSystem& operator=(const FileSystem&) = delete;
   virtual ~FileSystem() = default;
 
-  /// Opens a file for reading; `path` is the whole path, with its scheme.
+  /// Opens a file for reading. `path` is the whole path with its scheme.
   virtual std::unique_ptr<RemoteFile> Open(const std::string& path) const = 0;
 };
 
 namespace detail {
 
-/// The callbacks of a FileSystem. The userdata is a shared pointer to it, the files are RemoteFiles.
+/// The callbacks of a FileSystem. The userdata is an Owner, and files are RemoteFiles.
 struct FileSystemTable {
   using Owner = std::shared_ptr<const FileSystem>;
 
@@ -82,24 +82,24 @@ struct FileSystemTable {
 
   template <typename Body>
   static std::int32_t Guard(cntk_reader_failure* failure, Body&& body) noexcept {
-    bool is_passing = false;
+    bool is_temporary = false;
     const auto run = [&] {
       try {
         body();
       } catch (const TryAgain&) {
-        is_passing = true;
+        is_temporary = true;
         throw;
       }
     };
     if (RunCallback(failure, "The file system", run) == 0) return CNTK_READER_FILE_STATUS_OK;
-    return is_passing ? CNTK_READER_FILE_STATUS_AGAIN : CNTK_READER_FILE_STATUS_FAILED;
+    return is_temporary ? CNTK_READER_FILE_STATUS_AGAIN : CNTK_READER_FILE_STATUS_FAILED;
   }
 
   static std::int32_t OpenFile(void* userdata, const char* path, std::size_t length, void** file,
                                cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] {
       auto opened = (*static_cast<Owner*>(userdata))->Open(std::string(path, length));
-      if (!opened) throw std::runtime_error("Open has returned no file.");
+      if (!opened) throw std::runtime_error("Open returned no file.");
       *file = opened.release();
     });
   }
@@ -117,7 +117,7 @@ struct FileSystemTable {
                                   std::size_t* length, cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] {
       const std::string own = static_cast<RemoteFile*>(file)->Identity();
-      if (own.size() > capacity) throw std::runtime_error("Identity has returned more than 256 bytes.");
+      if (own.size() > capacity) throw std::runtime_error("Identity returned more than 256 bytes.");
       std::memcpy(identity, own.data(), own.size());
       *length = own.size();
     });
@@ -126,9 +126,9 @@ struct FileSystemTable {
 
 }  // namespace detail
 
-/// Has a file system open all data files whose paths begin with `scheme` and "://", from now on and in the
-/// whole process. It takes the place of an earlier one for this scheme; an empty pointer ends that. Files
-/// that are open stay with the file system that has opened them. May be called from any thread.
+/// Mounts a file system: it opens all data files whose paths begin with `scheme` and "://", from
+/// now on and in the whole process. It replaces an earlier one for the same scheme; open files stay
+/// with the file system that opened them. A null pointer unmounts. May be called from any thread.
 inline void MountFileSystem(std::string_view scheme, std::shared_ptr<const FileSystem> system) {
   if (!system)
     return detail::Call(cntk_reader_file_system_mount, scheme.data(), scheme.size(),
@@ -139,9 +139,9 @@ inline void MountFileSystem(std::string_view scheme, std::shared_ptr<const FileS
   owner.release();
 }
 
-/// Compresses any file by zstd, in frames that are unpacked one by one: a reader reads it like the plain file
-/// if its name ends in ".zst". `progress` gets frames in place of sequences. `level` is zstd's, from 1, the
-/// fastest, to 22, the smallest; 0 is the default, 9.
+/// Compresses a file with zstd, in frames that can be decompressed independently. A reader treats
+/// the output like the plain file if its name ends in ".zst". `progress` gets frames instead of
+/// sequences. `level` is from 1 (fastest) to 22 (smallest); 0 is the default, 9.
 inline void CompressFile(const std::string& input, const std::string& output,
                          const ProgressCallback& progress = {}, std::uint32_t level = 0) {
   cntk_reader_conversion conversion = CNTK_READER_CONVERSION_INIT;

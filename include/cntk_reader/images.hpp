@@ -1,4 +1,4 @@
-// Typed configurations of the deserializers of images, and of the transforms of their images.
+// Typed options of image deserializers and transforms.
 //
 //     cr::Reader reader = cr::Reader::Open(
 //         cr::ImageDeserializer("train.map", "features", "labels", 1000)
@@ -6,9 +6,9 @@
 //             .AddTransform(cr::Scale(224, 224, 3))
 //             .AddTransform(cr::Transpose()));
 //
-// Whatever is not set has the default that docs/configuration.md says.
+// Options that are not set have the defaults in docs/configuration.md.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_IMAGES_HPP
 #define CNTK_READER_IMAGES_HPP
@@ -34,17 +34,17 @@ class Deserializer;
 
 namespace detail {
 
-/// What all transforms of the library have: methods return a changed copy, so that calls can be chained.
+/// Base of the library's transforms. Methods return a changed copy, so that calls can be chained.
 template <typename Derived>
 class TransformBase {
  public:
-  /// The section that a configuration would have in `transforms`.
+  /// Returns the section as an element of `transforms` in a configuration.
   std::string Text() const { return options_.Write(true); }
 
  protected:
   explicit TransformBase(const char* type) : options_(std::string(type)) {}
 
-  /// A copy with an option set by one of the setters of Options.
+  /// Returns a copy with an option set by one of the setters of Options.
   template <typename... Parameters, typename... Values>
   Derived With(void (Options::*setter)(Parameters...), Values... values) const {
     Derived changed = static_cast<const Derived&>(*this);
@@ -61,43 +61,43 @@ class TransformBase {
 
 }  // namespace detail
 
-/// Cuts a part out of images, whose size is either given (Size) or a share of the image's. Without either it
-/// is the whole image. Methods return a changed copy.
+/// Crops images to a size that is given (Size) or relative to the image (SideRatio, AreaRatio); by
+/// default the whole image. Methods return a changed copy.
 class Crop : public detail::TransformBase<Crop> {
  public:
-  /// The middle of the image (`cropType = "Center"`).
+  /// Crops the center of the image (`cropType = "Center"`).
   static Crop Center() { return Crop("Center"); }
-  /// A part at a random place (`cropType = "RandomSide"`); half of the images are mirrored unless Flip says
-  /// otherwise.
+  /// Crops at a random position (`cropType = "RandomSide"`). Half of the images are mirrored unless
+  /// Flip says otherwise.
   static Crop Random() { return Crop("RandomSide"); }
-  /// Corners and middle, plain and mirrored, one after the other (`cropType = "MultiView10"`): of the ten
+  /// Crops corners and center, plain and mirrored (`cropType = "MultiView10"`), for the ten
   /// sequences that each image has with ImageDeserializer::MultiView.
   static Crop MultiView() { return Crop("MultiView10"); }
 
-  /// Columns and rows, at most those of the image (`cropSize`; default: not given).
+  /// Size of the crop, at most that of the image (`cropSize`; default: unset).
   [[nodiscard]] Crop Size(std::uint32_t width, std::uint32_t height) const {
     return With(&detail::Options::Pair, "cropSize", width, height);
   }
-  /// Both sides' length as a share of the image's shorter side, above 0 and up to 1 (`sideRatio`; default:
-  /// not given). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
+  /// Length of both sides relative to the image's shorter side, above 0 and up to 1 (`sideRatio`;
+  /// default: unset). With Jitter it is drawn between the two numbers; without, it is `least`.
   [[nodiscard]] Crop SideRatio(float least, float greatest) const {
     return Between("sideRatio", least, greatest);
   }
-  /// The area as a share of the image's, above 0 and up to 1 (`areaRatio`; default: not given). Only with
-  /// Jitter it is drawn between the two numbers; otherwise it is `least`.
+  /// Area relative to that of the image, above 0 and up to 1 (`areaRatio`; default: unset). With
+  /// Jitter it is drawn between the two numbers; without, it is `least`.
   [[nodiscard]] Crop AreaRatio(float least, float greatest) const {
     return Between("areaRatio", least, greatest);
   }
-  /// The longer side divided by the shorter one or the other way round, at random (`aspectRatio`; default:
-  /// 1). Only with Jitter it is drawn between the two numbers; otherwise it is `least`.
+  /// Aspect ratio, applied as width to height or height to width at random (`aspectRatio`; default:
+  /// 1). With Jitter it is drawn between the two numbers; without, it is `least`.
   [[nodiscard]] Crop AspectRatio(float least, float greatest) const {
     return Between("aspectRatio", least, greatest);
   }
-  /// Ratios are drawn between their bounds (`jitterType = "UniRatio"`; default: false).
+  /// Draws ratios between their bounds (`jitterType = "UniRatio"`; default: false).
   [[nodiscard]] Crop Jitter(bool jitter = true) const {
     return With(&detail::Options::Text, "jitterType", jitter ? "UniRatio" : "None");
   }
-  /// Half of the images are mirrored (`hflip`; default: true for Random, else false).
+  /// Mirrors half of the images (`hflip`; default: true for Random, else false).
   [[nodiscard]] Crop Flip(bool flip = true) const { return With(&detail::Options::Flag, "hflip", flip); }
   /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
   [[nodiscard]] Crop Seed(std::uint32_t seed) const { return With(&detail::Options::Whole, "seed", seed); }
@@ -114,42 +114,42 @@ class Crop : public detail::TransformBase<Crop> {
   }
 };
 
-/// How values between pixels come about.
+/// Interpolation of values between pixels.
 enum class Interpolation {
-  kNearest,  ///< The pixel to the left and above.
-  kLinear,   ///< Of 2 times 2 pixels.
-  kCubic,    ///< Of 4 times 4 pixels.
-  kLanczos,  ///< Of 8 times 8 pixels.
+  kNearest,  ///< The pixel to the upper left.
+  kLinear,   ///< From 2 x 2 pixels.
+  kCubic,    ///< From 4 x 4 pixels.
+  kLanczos,  ///< From 8 x 8 pixels.
 };
 
-/// What becomes of an image that has other proportions than its new size.
+/// Treatment of images whose aspect ratio differs from that of the new size.
 enum class ScaleMode {
-  kFill,  ///< It is stretched.
-  kCrop,  ///< Its middle is taken.
-  kPad,   ///< The rest is filled: see Scale::PadValue.
+  kFill,  ///< Stretches the image.
+  kCrop,  ///< Crops the center.
+  kPad,   ///< Pads the image: see Scale::PadValue.
 };
 
-/// Gives images a size. Methods return a changed copy.
+/// Resizes images. Methods return a changed copy.
 class Scale : public detail::TransformBase<Scale> {
  public:
-  /// Columns, rows, and the number of channels that the images have.
+  /// Sets the new width and height, and the number of channels that the images have.
   Scale(std::uint32_t width, std::uint32_t height, std::uint32_t channels) : TransformBase("Scale") {
     options_.Whole("width", width);
     options_.Whole("height", height);
     options_.Whole("channels", channels);
   }
 
-  /// How values between pixels come about (`interpolations`; default: linear).
+  /// Sets the interpolation (`interpolations`; default: linear).
   [[nodiscard]] Scale Interpolate(Interpolation interpolation) const {
     static constexpr const char* kWords[] = {"nearest", "linear", "cubic", "lanczos"};
     return With(&detail::Options::Text, "interpolations", kWords[static_cast<int>(interpolation)]);
   }
-  /// What becomes of images with other proportions (`scaleMode`; default: fill).
+  /// Sets the treatment of images with another aspect ratio (`scaleMode`; default: fill).
   [[nodiscard]] Scale Mode(ScaleMode mode) const {
     static constexpr const char* kWords[] = {"fill", "crop", "pad"};
     return With(&detail::Options::Text, "scaleMode", kWords[static_cast<int>(mode)]);
   }
-  /// What ScaleMode::kPad fills the rest with (`padValue`; default: the values at the border).
+  /// Sets the padding value of ScaleMode::kPad (`padValue`; default: the values at the border).
   [[nodiscard]] Scale PadValue(std::uint32_t value) const {
     return With(&detail::Options::Whole, "padValue", value);
   }
@@ -158,27 +158,28 @@ class Scale : public detail::TransformBase<Scale> {
 /// Subtracts a mean image.
 class Mean : public detail::TransformBase<Mean> {
  public:
-  /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
+  /// `path` is the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
   explicit Mean(std::string_view path) : TransformBase("Mean") {
     options_.Path("meanFile", std::string(path));
   }
 };
 
-/// Changes colors at random. Each radius is from 0, which changes nothing, to 1. Methods return a changed
-/// copy.
+/// Changes colors at random. Each radius is from 0 (no change) to 1. Methods return a changed copy.
 class Color : public detail::TransformBase<Color> {
  public:
   Color() : TransformBase("Color") {}
 
-  /// Adds up to this share of the image's mean, or subtracts it (`brightnessRadius`; default: 0).
+  /// Adds or subtracts up to this fraction of the image's mean (`brightnessRadius`; default: 0).
   [[nodiscard]] Color Brightness(double radius) const {
     return With(&detail::Options::Real, "brightnessRadius", radius);
   }
-  /// Multiplies values by 1, more or less up to this (`contrastRadius`; default: 0).
+  /// Multiplies values by a factor between 1 - `radius` and 1 + `radius` (`contrastRadius`;
+  /// default: 0).
   [[nodiscard]] Color Contrast(double radius) const {
     return With(&detail::Options::Real, "contrastRadius", radius);
   }
-  /// Multiplies the saturation by 1, more or less up to this (`saturationRadius`; default: 0).
+  /// Multiplies the saturation by a factor between 1 - `radius` and 1 + `radius`
+  /// (`saturationRadius`; default: 0).
   [[nodiscard]] Color Saturation(double radius) const {
     return With(&detail::Options::Real, "saturationRadius", radius);
   }
@@ -186,11 +187,12 @@ class Color : public detail::TransformBase<Color> {
   [[nodiscard]] Color Seed(std::uint32_t seed) const { return With(&detail::Options::Whole, "seed", seed); }
 };
 
-/// Changes the intensity at random, along the principal components of colors. Methods return a changed copy.
+/// Changes the intensity at random along the principal components of colors. Methods return a
+/// changed copy.
 class Intensity : public detail::TransformBase<Intensity> {
  public:
-  /// `std_dev`: standard deviation of what is drawn (`intensityStdDev`). `path`: of the file with `EigVal`
-  /// and `EigVec` (`intensityFile`), in OpenCV's XML or YAML.
+  /// `std_dev` is the standard deviation of the draws (`intensityStdDev`). `path` is the file with
+  /// `EigVal` and `EigVec` (`intensityFile`), in OpenCV's XML or YAML.
   Intensity(double std_dev, std::string_view path) : TransformBase("Intensity") {
     options_.Real("intensityStdDev", std_dev);
     options_.Path("intensityFile", std::string(path));
@@ -202,14 +204,14 @@ class Intensity : public detail::TransformBase<Intensity> {
   }
 };
 
-/// Makes planes of images: channel after channel instead of pixel after pixel. Only Cast may follow.
+/// Makes images planar: channel by channel instead of pixel by pixel. Only Cast may follow.
 class Transpose : public detail::TransformBase<Transpose> {
  public:
   Transpose() : TransformBase("Transpose") {}
 };
 
-/// Makes numbers of the stream's element type of an image's bytes. It is always the last transform, whether
-/// it is added or not; only Transpose may follow another one.
+/// Converts an image's bytes to the stream's element type. It is always the last transform but for
+/// a Transpose after it, and is implied if it is not added.
 class Cast : public detail::TransformBase<Cast> {
  public:
   Cast() : TransformBase("Cast") {}
@@ -217,54 +219,56 @@ class Cast : public detail::TransformBase<Cast> {
 
 namespace detail {
 
-/// What both deserializers of images have.
+/// Base of both image deserializers.
 template <typename Derived>
 class ImageDeserializerBase {
  public:
-  /// Adds a transform, which follows those added before. None is added by itself: without a Transpose,
-  /// samples have their values pixel after pixel.
+  /// Appends a transform. There are none by default: without a Transpose, samples have their values
+  /// pixel by pixel.
   template <typename T>
   Derived& AddTransform(const TransformBase<T>& transform) & {
     transforms_.push_back(transform.options_);
     return Self();
   }
-  /// Adds a transform of the user's own, under a name that no other transform of the reader has.
+  /// Appends a user-defined transform under a name that is unique in the reader.
   Derived& AddTransform(std::string name, std::shared_ptr<Transform> transform) & {
     transforms_.emplace_back(name);
     users_.emplace_back(std::move(name), std::move(transform));
     return Self();
   }
-  /// Type of the values of images (`element`; default: the reader's `precision`). With kUInt8 pixels stay the
-  /// bytes that they are; Mean, Color and Intensity are refused then.
+  /// Sets the element type of images (`element`; default: the reader's `precision`). kUInt8 keeps
+  /// pixels as bytes; Mean, Color and Intensity are refused then.
   Derived& Element(ElementType element) & {
     element_ = element;
     return Self();
   }
   /// Decodes images to one channel (`grayscale`; default: false).
   Derived& Grayscale(bool grayscale = true) & { return Flag("grayscale", grayscale); }
-  /// Each image stands for ten sequences, the views of Crop::MultiView (`multiViewCrop`; default: false).
+  /// Makes ten sequences of each image, the views of Crop::MultiView (`multiViewCrop`; default:
+  /// false).
   Derived& MultiView(bool multi_view = true) & { return Flag("multiViewCrop", multi_view); }
-  /// Most columns times rows of an image that are decoded; a larger one is an error (`maxPixels`; default:
-  /// 2^28).
+  /// Sets the maximum number of pixels of an image; a larger image is an error (`maxPixels`;
+  /// default: 2^28).
   Derived& MaxPixels(std::uint64_t pixels) & {
     options_.Whole("maxPixels", pixels);
     return Self();
   }
-  /// Random transforms depend on nothing but their seed, the sweep and the sequence
-  /// (`reproducibleTransforms`; default: that of the ReaderOptions). Otherwise they draw what CNTK draws,
-  /// which depends on all minibatches read before.
+  /// Makes random transforms depend only on their seed, the sweep and the sequence
+  /// (`reproducibleTransforms`; default: that of the ReaderOptions). Otherwise they draw what CNTK
+  /// draws, which depends on all minibatches read before.
   Derived& ReproducibleTransforms(bool reproducible = true) & {
     return Flag("reproducibleTransforms", reproducible);
   }
-  /// Adds a dense stream with a sample of seven numbers for each image, so that targets can follow crops and
-  /// flips: what the transforms show of it, as the members of Draw: left, top, width, height, 1 if mirrored
-  /// or 0, source_width, source_height (`draw`; default: no such stream).
+  /// Adds a dense stream with one sample of seven numbers per image, so that targets can follow
+  /// crops and flips. They describe the part of the image that the transforms show, as the members
+  /// of Draw do: left, top, width, height, 1 if mirrored or 0, source_width, source_height (`draw`;
+  /// default: no such stream).
   Derived& Draws(std::string stream) & {
     draws_ = std::move(stream);
     return Self();
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   template <typename T>
   Derived&& AddTransform(const TransformBase<T>& transform) && {
     return std::move(AddTransform(transform));
@@ -281,8 +285,8 @@ class ImageDeserializerBase {
     return std::move(ReproducibleTransforms(reproducible));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return All().Write(true); }
 
  protected:
@@ -308,7 +312,8 @@ class ImageDeserializerBase {
   Options All() const {
     Options features, labels, draws;
     for (const Options& transform : transforms_) features.AddSection("transforms", transform);
-    if (transforms_.empty()) features.Text("transforms", "()");  // The key marks the stream of images.
+    // Even without transforms, the key marks the stream of images.
+    if (transforms_.empty()) features.Text("transforms", "()");
     if (element_) features.Text("element", WordOf(*element_));
     labels.Whole("labelDim", classes_);
     draws.Flag("draw", true);
@@ -329,26 +334,26 @@ class ImageDeserializerBase {
 
 }  // namespace detail
 
-/// Images in files, or in zip files, which a map file lists with their classes.
+/// Images in files or zip files, listed by a map file with their classes.
 class ImageDeserializer : public detail::ImageDeserializerBase<ImageDeserializer> {
  public:
-  /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the sparse
-  /// stream `labels`.
+  /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the
+  /// sparse stream `labels`.
   ImageDeserializer(const std::string& file, std::string features, std::string labels, std::size_t classes)
       : ImageDeserializerBase("ImageDeserializer", file, std::move(features), std::move(labels), classes) {}
 };
 
-/// Images in the lines of a file, encoded as Base64, with their classes.
+/// Base64-encoded images in the lines of a file, with their classes.
 class Base64ImageDeserializer : public detail::ImageDeserializerBase<Base64ImageDeserializer> {
  public:
-  /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the sparse
-  /// stream `labels`.
+  /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the
+  /// sparse stream `labels`.
   Base64ImageDeserializer(const std::string& file, std::string features, std::string labels,
                           std::size_t classes)
       : ImageDeserializerBase("Base64ImageDeserializer", file, std::move(features), std::move(labels),
                               classes) {}
 
-  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+  /// Caches the index in a file next to the data, in CNTK's format (`cacheIndex`; default: false).
   Base64ImageDeserializer& CacheIndex(bool cache = true) & { return Flag("cacheIndex", cache); }
   Base64ImageDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
 };

@@ -1,6 +1,6 @@
 // Minibatches: streams, sequences, columns and keys.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_MINIBATCH_HPP
 #define CNTK_READER_MINIBATCH_HPP
@@ -21,56 +21,59 @@
 namespace cntk {
 namespace reader {
 
-/// A run of steps of one lane (a parallel sequence) that belongs to one sequence, or to none: a gap.
+/// A run of steps in one lane (a parallel sequence) that belongs to one sequence, or to none (a
+/// gap).
 struct Record {
-  std::uint64_t sequence;  ///< Number of the sequence within the minibatch, the same in all streams.
+  std::uint64_t sequence;  ///< Number of the sequence in the minibatch, the same in all streams.
   std::uint64_t lane;      ///< From 0.
   std::int64_t begin;      ///< First step; negative if the sequence began in an earlier minibatch.
-  std::uint64_t end;       ///< The step after the last one; it may lie after the minibatch's last step.
+  std::uint64_t end;       ///< The step after the last one; it may be beyond the minibatch.
 };
 
-/// Whether a record marks columns without data.
+/// Returns whether a record marks columns without data.
 inline bool IsGap(const Record& record) noexcept { return record.sequence == CNTK_READER_GAP; }
 
-// Records are read where the C interface has them.
+// Views of records reinterpret the C structs.
 static_assert(sizeof(Record) == sizeof(cntk_reader_record) &&
               offsetof(Record, lane) == offsetof(cntk_reader_record, lane) &&
               offsetof(Record, begin) == offsetof(cntk_reader_record, begin) &&
               offsetof(Record, end) == offsetof(cntk_reader_record, end));
 
-/// Sequences side by side, filled up to one length.
+/// Sequences padded to one length.
 template <typename T>
 struct PaddedSequences {
-  std::vector<T> values;  ///< sequences * length samples, of SampleSize() values each, or of one index.
-  std::vector<std::uint8_t> mask;  ///< sequences * length times 1 where there is a sample, else 0.
+  /// sequences * length samples of SampleSize() values, or of one index, each.
+  std::vector<T> values;
+  std::vector<std::uint8_t> mask;  ///< sequences * length numbers: 1 for a sample, 0 for padding.
   std::size_t sequences;           ///< Number of sequences.
-  std::size_t length;              ///< Samples of each, those that fill it up included.
+  std::size_t length;              ///< Samples per sequence, including padding.
 };
 
-/// Sequences one after the other.
+/// Sequences one after another, without padding.
 template <typename T>
 struct PackedSequences {
-  std::vector<T> values;              ///< The samples, of SampleSize() values each, or of one index.
-  std::vector<std::int32_t> offsets;  ///< Sequence i has the samples offsets[i] to before offsets[i + 1].
+  std::vector<T> values;              ///< Samples of SampleSize() values, or of one index, each.
+  std::vector<std::int32_t> offsets;  ///< Sequence i is samples offsets[i] to offsets[i + 1] - 1.
   std::size_t longest;                ///< Samples of the longest sequence.
 };
 
-/// The values of a sparse stream in compressed columns: in each column indices ascend, and none is there
-/// twice.
+/// The values of a sparse stream in compressed columns, with ascending, unique indices in each
+/// column.
 template <typename T>
 struct CanonicalColumns {
-  std::vector<T> values;              ///< The stored values, in order of columns.
+  std::vector<T> values;              ///< The stored values, column by column.
   std::vector<std::int32_t> indices;  ///< The index of each value within its column.
-  std::vector<std::int32_t> offsets;  ///< Column c has the values offsets[c] to before offsets[c + 1].
+  std::vector<std::int32_t> offsets;  ///< Column c is values offsets[c] to offsets[c + 1] - 1.
 };
 
-/// Samples of several weighted indices each, sequence by sequence, as an embedding of bags takes them.
+/// Samples of several weighted indices each, sequence by sequence, in the form that embedding bags
+/// take.
 template <typename T, typename I = std::int32_t>
 struct BagsOfIndices {
-  std::vector<I> indices;             ///< The index of each entry.
-  std::vector<T> weights;             ///< The value of each entry. Empty if all are 1.
-  std::vector<std::int32_t> offsets;  ///< Sample s has the entries offsets[s] to before offsets[s + 1].
-  std::vector<std::int32_t> sequence_offsets;  ///< Sequence i has the samples from sequence_offsets[i] on.
+  std::vector<I> indices;                      ///< The index of each entry.
+  std::vector<T> weights;                      ///< The value of each entry. Empty if all are 1.
+  std::vector<std::int32_t> offsets;           ///< Sample s has the entries from offsets[s] on.
+  std::vector<std::int32_t> sequence_offsets;  ///< Number of each sequence's first sample.
 };
 
 class StreamMinibatch;
@@ -84,11 +87,11 @@ class Sequence {
   std::size_t Begin() const noexcept { return begin_; }
   /// The step after the last one within the minibatch.
   std::size_t End() const noexcept { return end_; }
-  /// Steps within the minibatch.
+  /// Number of steps within the minibatch.
   std::size_t Steps() const noexcept { return end_ - begin_; }
-  /// The sequence began in an earlier minibatch (truncated mode).
+  /// Whether the sequence began in an earlier minibatch (truncated mode).
   bool IsContinued() const noexcept { return record_.begin < 0; }
-  /// The column of a step, which counts from 0 at Begin().
+  /// The column of a step, counted from Begin().
   std::size_t Column(std::size_t step) const noexcept { return first_ + (begin_ + step) * stride_; }
   /// The record itself.
   const Record& GetRecord() const noexcept { return record_; }
@@ -103,34 +106,35 @@ class Sequence {
         stride_(parts.sequence_major ? 1 : parts.lanes) {}
 
   Record record_;
-  // The column of the lane's first step, and how many columns lie from one step to the next.
+  // `first_` is the column of the lane's first step, `stride_` the distance of two steps in
+  // columns.
   std::size_t begin_, end_, first_, stride_;
 };
 
-/// One stream's part of a minibatch. A view.
+/// One stream of a minibatch. A view.
 ///
-/// The data are Columns() = Steps() * Lanes() columns of SampleSize() values; step t of lane s is column t *
-/// Lanes() + s, or s * Steps() + t if the stream is sequence-major.
+/// The data are Columns() = Steps() * Lanes() columns of SampleSize() values; step t of lane s is
+/// column t * Lanes() + s, or s * Steps() + t if the stream is sequence-major.
 class StreamMinibatch {
  public:
   std::size_t Steps() const noexcept { return parts_.steps; }
   std::size_t Lanes() const noexcept { return parts_.lanes; }
   std::size_t Columns() const noexcept { return parts_.columns; }
-  /// Columns with data.
+  /// Number of columns with data.
   std::size_t Samples() const noexcept { return parts_.samples; }
-  /// Sequences with data.
+  /// Number of sequences with data.
   std::size_t SequenceCount() const noexcept { return parts_.sequences; }
-  /// Values of one sample.
+  /// Values per sample.
   std::size_t SampleSize() const noexcept { return parts_.sample_size; }
   std::uint64_t RightSplice() const noexcept { return parts_.right_splice; }
-  /// Whether lanes come one after the other instead of steps, as in binary streams of whole sequences. Each
-  /// sequence then has a lane of its own, its samples are next to each other, and zeros follow them without a
-  /// record.
+  /// Whether the data are ordered by lanes instead of steps, as in binary streams of whole
+  /// sequences. Each sequence then has its own lane; its samples are adjacent, and followed by
+  /// zeros without a record.
   bool IsSequenceMajor() const noexcept { return parts_.sequence_major != 0; }
   bool IsSparse() const noexcept { return parts_.storage == CNTK_READER_STORAGE_SPARSE_CSC; }
   ElementType Element() const noexcept { return static_cast<ElementType>(parts_.element); }
 
-  /// Which columns belong to which sequence, gaps included.
+  /// The columns of each sequence and the gaps.
   Span<const Record> Records() const noexcept {
     return {reinterpret_cast<const Record*>(parts_.records), parts_.record_count};
   }
@@ -144,7 +148,8 @@ class StreamMinibatch {
     return sequences;
   }
 
-  /// All values (dense), or the stored ones (sparse). T is the stream's type: see ElementType.
+  /// All values (dense), or the stored values (sparse). T must match the stream's element type: see
+  /// ElementType.
   template <typename T>
   Span<const T> Values() const {
     constexpr ElementType wanted = detail::ElementOf<T>();
@@ -163,8 +168,8 @@ class StreamMinibatch {
     return Values<T>().subspan(column * parts_.sample_size, parts_.sample_size);
   }
 
-  /// Calls `visit(index, value)` for each stored value of a column of a sparse stream, or for each value of a
-  /// dense one.
+  /// Calls `visit(index, value)` for each stored value of a column of a sparse stream, or for each
+  /// value of a dense one.
   template <typename T, typename Visit>
   void ForEachValue(std::size_t column, Visit&& visit) const {
     const Span<const T> values = Values<T>();
@@ -183,21 +188,21 @@ class StreamMinibatch {
     return {parts_.indices, parts_.indices ? parts_.value_count : 0};
   }
 
-  /// Sparse: where each column's values begin, and one more number for the end. Dense: empty.
+  /// Sparse: the offset of each column's first value, then the number of values. Dense: empty.
   Span<const std::int32_t> ColumnOffsets() const noexcept {
     return {parts_.column_offsets, parts_.column_offsets ? parts_.columns + 1 : 0};
   }
 
-  /// Samples of the longest sequence, of which in truncated mode the part in this minibatch counts.
+  /// Samples of the longest sequence; in truncated mode, of the part in this minibatch.
   std::size_t Longest() const noexcept { return parts_.longest; }
-  /// Whether the first Samples() columns are the sequences one after the other, without gaps between them.
+  /// Whether the first Samples() columns are the sequences one after another without gaps.
   bool IsPacked() const noexcept { return parts_.is_packed != 0; }
   /// Shape of one sample, first dimension varying fastest (column-major).
   Span<const std::size_t> Shape() const noexcept { return {parts_.shape, parts_.shape_rank}; }
 
-  /// The sequences in the order of their numbers, filled up with `value` to the longest, or to `length`,
-  /// which must not be less. Samples of a sparse stream become dense. T is the stream's type: see
-  /// ElementType. A `value` that is no value of that type is an error.
+  /// Returns the sequences in the order of their numbers, padded with `value` to the length of the
+  /// longest, or to `length`, which must be at least that. Samples of a sparse stream become dense.
+  /// T must match the stream's element type, and `value` must be representable in it.
   template <typename T>
   PaddedSequences<T> Padded(double value = 0, std::size_t length = 0) const {
     Values<T>();  // Checks the type.
@@ -207,8 +212,8 @@ class StreamMinibatch {
     return padded;
   }
 
-  /// The samples of one sequence after the other, in the order of their numbers. Samples of a sparse stream
-  /// become dense. T is the stream's type: see ElementType.
+  /// Returns the sequences one after another, in the order of their numbers. Samples of a sparse
+  /// stream become dense. T must match the stream's element type.
   template <typename T>
   PackedSequences<T> Packed() const {
     Values<T>();  // Checks the type.
@@ -219,8 +224,8 @@ class StreamMinibatch {
     return packed;
   }
 
-  /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Padded().
-  /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
+  /// Returns the class index of each sample of a one-hot stream, in the form of Padded(). Samples
+  /// that are not one-hot are an error. T is std::int32_t or std::int64_t.
   template <typename T = std::int32_t>
   PaddedSequences<T> PaddedIndices(T value = 0, std::size_t length = 0) const {
     static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
@@ -232,8 +237,8 @@ class StreamMinibatch {
     return padded;
   }
 
-  /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Packed().
-  /// Samples that are not one-hot are an error. T is std::int32_t or std::int64_t.
+  /// Returns the class index of each sample of a one-hot stream, in the form of Packed(). Samples
+  /// that are not one-hot are an error. T is std::int32_t or std::int64_t.
   template <typename T = std::int32_t>
   PackedSequences<T> PackedIndices() const {
     static_assert(detail::kIsOneOf<T, std::int32_t, std::int64_t>,
@@ -246,8 +251,9 @@ class StreamMinibatch {
     return packed;
   }
 
-  /// The columns of a sparse stream with ascending indices in each column, each index once. Values of an
-  /// index that a sample has more than once are added up. T is the stream's element type, float or double.
+  /// Returns the columns of a sparse stream in canonical form: ascending, unique indices in each
+  /// column. Values with the same index are added up. T is the stream's element type, float or
+  /// double.
   template <typename T>
   CanonicalColumns<T> Canonical() const {
     Values<T>();  // Checks the type.
@@ -262,9 +268,9 @@ class StreamMinibatch {
     return made;
   }
 
-  /// The entries of a sparse stream's samples, sequence by sequence, without gaps, in the data's order.
-  /// T is the stream's element type, float or double; I is std::int32_t or std::int64_t. A dense stream
-  /// is an error; in truncated mode all streams are dense.
+  /// Returns the entries of a sparse stream's samples, sequence by sequence without gaps, in the
+  /// data's order. T is the stream's element type, float or double; I is std::int32_t or
+  /// std::int64_t. A dense stream is an error; in truncated mode all streams are dense.
   template <typename T, typename I = std::int32_t>
   BagsOfIndices<T, I> Bags() const {
     static_assert(detail::kIsOneOf<I, std::int32_t, std::int64_t>,
@@ -283,7 +289,7 @@ class StreamMinibatch {
     return bags;
   }
 
-  /// The whole block as CNTK lays it out, for copying to a device in one piece.
+  /// The whole block in CNTK's layout, for copying to a device in one piece.
   Span<const unsigned char> Block() const noexcept {
     return {static_cast<const unsigned char*>(parts_.block), parts_.block_size};
   }
@@ -294,12 +300,13 @@ class StreamMinibatch {
     detail::Call(cntk_reader_minibatch_stream_describe, minibatch, id, &parts_);
   }
 
-  /// Memory for a padded form, `width` values a sample; the longest sequence's length if `length` is 0.
+  /// Allocates a padded form with `width` values per sample; a `length` of 0 means that of the
+  /// longest sequence.
   template <typename T>
   PaddedSequences<T> Room(std::size_t length, std::size_t width) const {
     if (length == 0) length = parts_.longest;
     const std::size_t samples = parts_.sequences * length;
-    // What does not fit in memory fails here; what is too short is the library's to explain.
+    // Allocation failures are reported here; the library reports a length that is too short.
     const bool fits = length >= parts_.longest;
     return {std::vector<T>(fits ? samples * width : 0), std::vector<std::uint8_t>(fits ? samples : 0),
             parts_.sequences, length};
@@ -310,37 +317,37 @@ class StreamMinibatch {
   cntk_reader_minibatch_stream parts_ = detail::Sized<cntk_reader_minibatch_stream>();
 };
 
-/// What a read delivers: the streams' data, the keys of the sequences, and flags. Copies share the data.
+/// A minibatch: the streams' data, the keys of the sequences, and flags. Copies share the data.
 class Minibatch {
  public:
   Minibatch() noexcept = default;
 
-  /// Whether there is data: false past the end of the epoch.
+  /// Whether the minibatch has data: false past the end of the epoch.
   explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
-  /// It reaches or crosses the end of a sweep.
+  /// Whether it reaches or crosses the end of a sweep.
   bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
-  /// It is a step of training: it has data, or workers in lockstep take part in it, some of them without
-  /// data.
+  /// Whether it is a training step: it has data, or workers in lockstep take part in it, some of
+  /// them without data.
   bool IsStep() const noexcept { return content_.info.is_step != 0; }
-  /// It is the last of the epoch, or comes after the last.
+  /// Whether it is the last minibatch of the epoch or comes after the last.
   bool EndOfEpoch() const noexcept { return content_.info.end_of_epoch != 0; }
 
-  /// Number of streams: all of the reader's, or none.
+  /// Number of streams: that of the reader, or 0.
   std::size_t size() const noexcept { return content_.info.stream_count; }
 
-  /// A stream by number.
+  /// Returns a stream by number.
   StreamMinibatch operator[](std::size_t id) const { return StreamMinibatch(content_.handle, id); }
 
-  /// A stream by name.
+  /// Returns a stream by name.
   StreamMinibatch operator[](std::string_view name) const {
     return (*this)[detail::FindStream(GetStreamDescriptions(), name).id];
   }
 
-  /// The key of each sequence as a number, by the sequence's number: the number in the data, or, where keys
-  /// are texts, a number that stands for the text as long as the reader lives.
+  /// The key of each sequence as a number, by the sequence's number: the number in the data or, if
+  /// keys are texts, a number that stands for the text as long as the reader exists.
   Span<const std::uint64_t> Keys() const noexcept { return {content_.info.keys, content_.info.key_count}; }
 
-  /// The key of a sequence as text.
+  /// Returns the key of a sequence as text.
   std::string Key(std::size_t sequence) const {
     std::string text(32, '\0');
     for (std::size_t length = 0;;) {
@@ -352,7 +359,7 @@ class Minibatch {
     }
   }
 
-  /// The descriptions of the streams, in their order.
+  /// The descriptions of the streams, in order.
   const StreamDescriptions& GetStreamDescriptions() const noexcept {
     static const StreamDescriptions none;
     return streams_ ? *streams_ : none;
@@ -365,7 +372,7 @@ class Minibatch {
     detail::Call(cntk_reader_minibatch_describe, handle, &content_.info);
   }
 
-  /// Counts references to the handle; empty after a move.
+  /// A counted reference to the handle; empty after a move.
   struct Content {
     Content() noexcept = default;
     explicit Content(const cntk_reader_minibatch* minibatch) noexcept : handle(minibatch) {}

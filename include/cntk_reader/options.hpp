@@ -1,6 +1,6 @@
-// Options with typed values: what the builders of readers, deserializers, streams and transforms hold.
+// Typed options, the base of the builders of readers, deserializers, streams and transforms.
 //
-// A part of <cntk_reader.hpp>, which is the one to include. Nothing here is for programs.
+// Part of <cntk_reader.hpp>; include that. Internal: nothing here is for programs.
 
 #ifndef CNTK_READER_OPTIONS_HPP
 #define CNTK_READER_OPTIONS_HPP
@@ -22,7 +22,7 @@ namespace cntk {
 namespace reader {
 namespace detail {
 
-/// The name of a type in CNTK's language. A number that is no type's is refused when the reader is
+/// Returns the name of a type in CNTK's language. Invalid numbers are refused when the reader is
 /// opened.
 inline std::string WordOf(ElementType element) {
   switch (element) {
@@ -48,8 +48,8 @@ inline std::string WordOf(ElementType element) {
   return std::to_string(static_cast<std::uint32_t>(element));
 }
 
-/// Options of the C interface, with value semantics. Keys are those of CNTK's language. Setters leave an
-/// option alone if the value is empty; the library refuses values that the option cannot have.
+/// Options of the C interface with value semantics. Keys are those of CNTK's language. Setters
+/// ignore empty values; the library refuses invalid ones.
 class Options {
  public:
   Options() {
@@ -57,9 +57,9 @@ class Options {
     Call(cntk_reader_options_create, std::uint32_t{CNTK_READER_FRONT_END_CPP}, &options);
     handle_.reset(options);
   }
-  /// Those of a deserializer or a transform.
+  /// Creates options of a deserializer or a transform.
   explicit Options(const std::string& type) : Options() { Text("type", type); }
-  /// Those of a deserializer of one of CNTK's modules.
+  /// Creates options of a deserializer in one of CNTK's modules.
   Options(const char* type, const char* module) : Options(type) { Text("module", module); }
 
   Options(const Options& other) : handle_(other.Copy()) {}
@@ -76,7 +76,7 @@ class Options {
   void Flag(const char* key, std::optional<bool> flag) {
     if (flag) Set(cntk_reader_options_set_flag, key, std::uint32_t{*flag});
   }
-  /// A number without a sign.
+  /// Sets an unsigned number.
   void Whole(const char* key, std::optional<std::uint64_t> number) {
     if (number) Set(cntk_reader_options_set_size, key, *number);
   }
@@ -93,7 +93,7 @@ class Options {
   void AddPath(const char* key, const std::string& path) {
     Set(cntk_reader_options_add_path, key, path.data(), path.size());
   }
-  /// Adds a path, or a pattern of paths.
+  /// Appends a path, or a pattern of paths.
   void AddFile(const char* key, const std::string& file) {
     Set(cntk_reader_options_add_file, key, file.data(), file.size());
   }
@@ -104,8 +104,8 @@ class Options {
     Set(cntk_reader_options_add_section, key, section.get());
   }
 
-  /// The options in CNTK's language: lines of a configuration, or a section in brackets. Throws if a name or
-  /// a text cannot be written there.
+  /// Returns the options in CNTK's language: lines of a configuration, or a section in brackets.
+  /// Throws if a name or a text cannot be written there.
   std::string Write(bool in_brackets) const {
     std::string text;
     std::size_t length = 0;

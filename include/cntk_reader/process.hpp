@@ -1,6 +1,6 @@
-// What is one for the whole process: threads, log, version.
+// Process-wide settings: threads, log, version.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_PROCESS_HPP
 #define CNTK_READER_PROCESS_HPP
@@ -24,17 +24,17 @@ enum class LogLevel {
   kInfo = CNTK_READER_LOG_LEVEL_INFO,
 };
 
-/// Sets the number of loading threads of readers that are opened from now on; 0 restores the default.
+/// Sets the number of loading threads for readers opened from now on; 0 restores the default.
 inline void SetThreads(std::size_t threads) { detail::Call(cntk_reader_threads_set, threads); }
 
-/// The number of loading threads that a reader opened now would use.
+/// Returns the number of loading threads that a reader opened now would use.
 inline std::size_t GetThreads() {
   std::size_t threads = 0;
   detail::Call(cntk_reader_threads_get, &threads);
   return threads;
 }
 
-/// Receives log lines, from any thread and from several at once. An exception that it throws is dropped.
+/// Receives log lines, on any thread and on several at once. Exceptions that it throws are dropped.
 using LogCallback = std::function<void(LogLevel level, std::string_view line)>;
 
 /// Sends the log lines of all readers to a callback; an empty one restores standard error.
@@ -53,7 +53,7 @@ inline void SetLogCallback(LogCallback callback) {
   owned.release();
 }
 
-/// The version of the library that the program runs with, "0.1.0".
+/// Returns the version of the library that the program runs with, such as "0.1.0".
 inline const char* Version() noexcept { return cntk_reader_version_get_text(); }
 
 }  // namespace reader

@@ -1,6 +1,6 @@
-// The reader: opening, epochs, minibatches, checkpoints, and what can be asked of it.
+// The reader: opening, epochs, minibatches, checkpoints and queries.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_READER_HPP
 #define CNTK_READER_READER_HPP
@@ -33,32 +33,33 @@ namespace reader {
 
 /// Epoch size in samples: no limit.
 inline constexpr std::uint64_t kUnlimitedSamples = CNTK_READER_UNLIMITED_SAMPLES;
-/// Epoch size in samples: one sweep, whatever its size.
+/// Epoch size in samples: one sweep, regardless of its size.
 inline constexpr std::uint64_t kOneSweep = CNTK_READER_ONE_SWEEP;
 /// Epoch size in sweeps: no limit.
 inline constexpr std::uint64_t kUnlimitedSweeps = CNTK_READER_UNLIMITED_SWEEPS;
 
-/// Sizes, workers and flags of the minibatches to come.
+/// Sizes, workers and flags of the minibatches that follow.
 struct ReaderConfiguration {
-  /// Number of workers that share the data. Randomized data are shared out by chunks: with fewer chunks than
-  /// workers some workers get nothing. See Reader::SuggestChunkSize.
+  /// Number of workers that share the data. Randomized data are distributed by chunks: with fewer
+  /// chunks than workers, some workers get nothing. See Reader::SuggestChunkSize.
   std::uint64_t workers = 1;
-  /// Which of the workers this one is, from 0; has to be set if there are several.
+  /// Rank of this worker, from 0. Must be set if there are several workers.
   std::uint64_t rank = CNTK_READER_NO_RANK;
-  /// Minibatch size in samples of all workers together; has to be set.
+  /// Global minibatch size: samples of all workers together. Must be set.
   std::uint64_t minibatch_size = 0;
-  /// Steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. An epoch starts with
-  /// the configuration's `truncationLength` whatever stands here.
+  /// Steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. Starting an
+  /// epoch ignores this and uses the configuration's `truncationLength`.
   std::uint64_t truncation_length = 0;
-  /// Steps by which truncated minibatches overlap. An epoch starts with the configuration's `rightSplice`.
+  /// Overlap of truncated minibatches in steps. Starting an epoch ignores this and uses the
+  /// configuration's `rightSplice`.
   std::uint64_t right_splice = 0;
-  /// A minibatch may continue past the end of a sweep.
+  /// Minibatches may continue past the end of a sweep.
   bool cross_sweeps = true;
 };
 
-/// An epoch to start. In C++20: `reader.StartEpoch({.minibatch_size = 32, .sweeps = 1})`.
+/// Parameters of an epoch. In C++20: `reader.StartEpoch({.minibatch_size = 32, .sweeps = 1})`.
 struct EpochConfiguration {
-  /// As in ReaderConfiguration, here and below.
+  /// This and the following members are as in ReaderConfiguration.
   std::uint64_t workers = 1;
   std::uint64_t rank = CNTK_READER_NO_RANK;
   std::uint64_t minibatch_size = 0;
@@ -67,32 +68,34 @@ struct EpochConfiguration {
   bool cross_sweeps = true;
   /// Size in samples of all workers; ignored if sweeps are limited.
   std::uint64_t samples = kUnlimitedSamples;
-  /// Size in sweeps, that is passes over the data.
+  /// Size in sweeps, which are passes over the data.
   std::uint64_t sweeps = kUnlimitedSweeps;
-  /// Which epoch, from 0.
+  /// Number of the epoch, from 0.
   std::uint64_t index = 0;
 };
 
-/// How far an epoch has come.
+/// State of an epoch.
 enum class EpochState {
-  /// It was started, and its end was not reported yet.
+  /// The epoch was started, and its end was not reported yet.
   kStarted = CNTK_READER_EPOCH_STARTED,
-  /// A checkpoint from its middle was restored: StartNextEpoch goes on with the rest of it.
+  /// A checkpoint from the middle of the epoch was restored: StartNextEpoch continues with the rest
+  /// of it.
   kResumed = CNTK_READER_EPOCH_RESUMED,
-  /// Its end was reported: NextStep gave nothing, or GetMinibatch a minibatch past the end.
+  /// The end of the epoch was reported: NextStep returned no minibatch, or GetMinibatch one past
+  /// the end.
   kOver = CNTK_READER_EPOCH_OVER,
 };
 
-/// The epoch in force.
+/// The current epoch.
 struct CurrentEpoch {
-  /// As it was started.
+  /// The parameters that it was started with.
   EpochConfiguration configuration;
   EpochState state = EpochState::kStarted;
 };
 
-/// How much data there is; what is not known (yet) is empty.
+/// Sizes of data; unknown ones are empty.
 struct Sizes {
-  /// Samples of one sweep, in the unit of minibatch and epoch sizes.
+  /// Samples in one sweep, in the unit of minibatch and epoch sizes.
   std::optional<std::uint64_t> samples;
   std::optional<std::uint64_t> sequences;
   std::optional<std::uint64_t> chunks;
@@ -100,31 +103,31 @@ struct Sizes {
 
 /// One of a reader's deserializers.
 struct Member {
-  std::string name;  ///< Its file, or the name of a user's deserializer.
+  std::string name;  ///< Its file, or the name of a user-defined deserializer.
   std::string type;  ///< Its `type` in the configuration.
-  /// Its data, whether or not other deserializers have the same sequences.
+  /// Sizes of its data, whether or not other deserializers have the same sequences.
   Sizes sizes;
 };
 
-/// How far an epoch has come.
+/// Progress of an epoch.
 struct Progress {
-  /// Samples up to the end of the minibatch read last, of all workers (those of this one, if every worker has
-  /// an order of its own).
+  /// Samples up to the end of the most recently read minibatch, of all workers; if each worker has
+  /// its own order, of this worker.
   std::uint64_t delivered = 0;
-  /// Samples that the epoch has; empty if that is not known, or if the epoch has no end.
+  /// Samples in the epoch; empty if unknown, or if the epoch has no end.
   std::optional<std::uint64_t> expected;
-  /// The sweep, from 0, that the next sample belongs to.
+  /// The sweep of the next sample, from 0.
   std::uint64_t sweep = 0;
 };
 
-/// The outcome of waiting for the next step.
+/// Outcome of waiting for the next step.
 enum class Outcome {
-  kMinibatch = CNTK_READER_OUTCOME_MINIBATCH,      ///< There is a minibatch.
-  kEndOfEpoch = CNTK_READER_OUTCOME_END_OF_EPOCH,  ///< There is none, and there will be none.
-  kPending = CNTK_READER_OUTCOME_PENDING,          ///< The time is over. A later call gives the minibatch.
+  kMinibatch = CNTK_READER_OUTCOME_MINIBATCH,      ///< A minibatch was read.
+  kEndOfEpoch = CNTK_READER_OUTCOME_END_OF_EPOCH,  ///< The epoch is over.
+  kPending = CNTK_READER_OUTCOME_PENDING,          ///< The timeout expired; try again.
 };
 
-/// Memory that a reader holds, in bytes.
+/// Memory held by a reader, in bytes.
 struct Memory {
   std::uint64_t window = 0;   ///< Chunks.
   std::uint64_t buffers = 0;  ///< Minibatches.
@@ -136,7 +139,7 @@ struct Memory {
 /// CNTK's checkpoint state: named numbers.
 using State = std::map<std::string, std::uint64_t>;
 
-/// A saved position of a reader: opaque bytes.
+/// A checkpoint of a reader: opaque bytes.
 class Checkpoint {
  public:
   const unsigned char* data() const noexcept { return bytes_.data(); }
@@ -161,15 +164,15 @@ class Checkpoint {
 
 namespace detail {
 
-/// Refuses a negative number that was converted.
+/// Rejects negative numbers that were converted to unsigned ones.
 inline void CheckNumber(std::string_view what, std::uint64_t number) {
   if (number > std::uint64_t{INT64_MAX})
     throw Error(ErrorKind::kInvalidArgument,
                 std::string(what) + " is " + std::to_string(number) +
-                    ". Expected a number below 2^63; a negative number becomes a great one here.");
+                    ". Expected a number below 2^63; a negative number wraps around to a large one.");
 }
 
-/// A text's start, which the C interface wants even of an empty text.
+/// Returns a non-null pointer, which the C interface requires even for an empty text.
 inline const char* NotNull(std::string_view text) noexcept { return text.data() ? text.data() : ""; }
 
 inline std::optional<std::uint64_t> Known(std::uint64_t number) noexcept {
@@ -188,10 +191,10 @@ class Reader {
  public:
   class MinibatchRange;
 
-  /// Opens a reader from a configuration file. `users` are formats of the user's own, `transforms` transforms
-  /// of images, each by the names that the configuration has as `type`. `canceller` ends opening and the
-  /// reader's calls. `reader` chooses one of several readers of the configuration by the keys that lead to
-  /// it, "train.reader".
+  /// Opens a reader from a configuration file. `users` and `transforms` are user-defined
+  /// deserializers and transforms with their names, which are `type` in the configuration.
+  /// `canceller` cancels the opening and the reader's calls. `reader` selects one of several
+  /// readers in the configuration by the keys that lead to it, such as "train.reader".
   static Reader FromFile(std::string_view path, const UserDeserializers& users = {},
                          const Transforms& transforms = {}, const Canceller* canceller = nullptr,
                          std::string_view reader = {}) {
@@ -201,8 +204,8 @@ class Reader {
     return Reader(Choose(source, reader), users, transforms, canceller);
   }
 
-  /// Opens a reader from the text of a configuration, otherwise as FromFile. If there is only one user's
-  /// format, the text need not have `deserializers`, and may be empty.
+  /// Opens a reader from the text of a configuration, otherwise like FromFile. With a single
+  /// user-defined deserializer, the text may omit `deserializers`, and may be empty.
   static Reader FromText(std::string_view text, const UserDeserializers& users = {},
                          const Transforms& transforms = {}, const Canceller* canceller = nullptr,
                          std::string_view reader = {}) {
@@ -212,7 +215,7 @@ class Reader {
     return Reader(Choose(source, reader), users, transforms, canceller);
   }
 
-  /// The readers that a configuration file has in its sections, by the names that FromFile takes.
+  /// Returns the names of the readers in a configuration file, as FromFile takes them.
   static std::vector<std::string> ListReaders(std::string_view path) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.file = detail::NotNull(path);
@@ -232,15 +235,16 @@ class Reader {
     return names;
   }
 
-  /// Opens a reader of a format of the user's own. The configuration's text has the reader's keys
+  /// Opens a reader of a user-defined deserializer. The configuration's text has the reader's keys
   /// (`randomize`, `randomizationWindow`, `frameMode` ...) and may be empty.
   static Reader FromUser(std::shared_ptr<UserDeserializer> deserializer, std::string_view text = "",
                          const Canceller* canceller = nullptr) {
     return FromText(text, {{"User", std::move(deserializer)}}, {}, canceller);
   }
 
-  /// Opens a reader from options and deserializers. The first deserializer gives the order of the data; the
-  /// others are joined to it by sequence key. `canceller` ends opening and the reader's calls.
+  /// Opens a reader from options and deserializers. The first deserializer determines the order of
+  /// the data; the others are joined to it by sequence key. `canceller` cancels the opening and the
+  /// reader's calls.
   static Reader Open(const ReaderOptions& options, const std::vector<Deserializer>& deserializers,
                      const Canceller* canceller = nullptr) {
     detail::Options all = options.All();
@@ -257,7 +261,7 @@ class Reader {
     return Reader(source, users, transforms, canceller);
   }
 
-  /// Opens a reader of deserializers, with the default options.
+  /// Opens a reader of several deserializers with the default options.
   static Reader Open(const std::vector<Deserializer>& deserializers) { return Open({}, deserializers); }
 
   /// Opens a reader of a single deserializer, such as a CtfDeserializer.
@@ -267,31 +271,32 @@ class Reader {
     return Open(options, std::vector<Deserializer>{deserializer}, canceller);
   }
 
-  /// Opens a reader of a single deserializer, with the default options.
+  /// Opens a reader of a single deserializer with the default options.
   template <typename One, typename = std::enable_if_t<std::is_convertible_v<const One&, Deserializer>>>
   static Reader Open(const One& deserializer) {
     return Open({}, std::vector<Deserializer>{deserializer});
   }
 
-  /// The streams, by number. GetMinibatch fills in a shape that is unknown until there are data, such as that
-  /// of images without a scale.
+  /// Returns the streams, by number. A shape that depends on the data, such as that of images
+  /// without a Scale, is filled in by GetMinibatch.
   const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }
 
-  /// The stream with this name.
+  /// Returns the stream with this name.
   const StreamDescription& GetStreamDescription(std::string_view name) const {
     return detail::FindStream(*streams_, name);
   }
 
-  /// Whether sequence keys are numbers in the data.
+  /// Returns whether sequence keys are numbers in the data.
   bool HasNumericKeys() const { return Info().numeric_keys != 0; }
 
-  /// How much data there is: of several deserializers the sequences that all of them have.
+  /// Returns the sizes of the data; with several deserializers, of the sequences that all of them
+  /// have.
   Sizes GetSizes() const {
     const cntk_reader_info info = Info();
     return detail::ToSizes(info);
   }
 
-  /// The deserializers, in the order of the configuration.
+  /// Returns the deserializers in the order of the configuration.
   std::vector<Member> GetMembers() const {
     std::vector<Member> members;
     for (std::size_t i = 0, count = Info().member_count; i < count; ++i) {
@@ -302,37 +307,38 @@ class Reader {
     return members;
   }
 
-  /// How far the epoch has come with the minibatch read last, however much is read ahead.
+  /// Returns the progress of the epoch up to the most recently read minibatch, regardless of
+  /// prefetching.
   Progress GetProgress() const {
     auto progress = detail::Sized<cntk_reader_progress>();
     detail::Call(cntk_reader_progress_get, handle_.get(), &progress);
     return {progress.delivered, detail::Known(progress.expected), progress.sweep};
   }
 
-  /// The memory that the reader holds now.
+  /// Returns the memory that the reader holds now.
   Memory GetMemory() const {
     auto memory = detail::Sized<cntk_reader_memory>();
     detail::Call(cntk_reader_memory_get, handle_.get(), &memory);
     return {memory.window, memory.buffers, memory.index};
   }
 
-  /// A `chunkSizeInBytes` with which this many workers share the data evenly.
+  /// Suggests a `chunkSizeInBytes` with which this many workers share the data evenly.
   std::uint64_t SuggestChunkSize(std::uint64_t workers) const {
     std::uint64_t bytes = 0;
     detail::Call(cntk_reader_chunk_size_suggest, handle_.get(), workers, &bytes);
     return bytes;
   }
 
-  /// Starts an epoch. Needed before the first minibatch, except after RestoreCheckpoint.
+  /// Starts an epoch. Required before the first minibatch, except after RestoreCheckpoint.
   void StartEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
     detail::Call(cntk_reader_epoch_start, handle_.get(), &raw);
   }
 
-  /// Starts the epoch after the one in force and returns its number, from 0: for training loops that read one
-  /// epoch after the other. `epoch.index` is ignored. After RestoreCheckpoint the first call goes on with the
-  /// rest of the checkpoint's epoch, unless its end was reported before. Throws if the epoch in force has
-  /// another size: then StartEpoch sets the number.
+  /// Starts the epoch after the current one and returns its number, counted from 0. For training
+  /// loops that read one epoch after another. `epoch.index` is ignored. After RestoreCheckpoint the
+  /// first call continues with the rest of the checkpoint's epoch, unless its end was already
+  /// reported. Throws if the current epoch has a different size: use StartEpoch then.
   std::uint64_t StartNextEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
     std::uint64_t index = 0;
@@ -340,7 +346,7 @@ class Reader {
     return index;
   }
 
-  /// The epoch in force, that of a restored checkpoint too; empty before the first one.
+  /// Returns the current epoch, or that of a restored checkpoint; empty before the first one.
   std::optional<CurrentEpoch> GetEpoch() const {
     cntk_reader_epoch raw = CNTK_READER_EPOCH_INIT;
     cntk_reader_epoch_state state = CNTK_READER_EPOCH_NONE;
@@ -351,7 +357,7 @@ class Reader {
                         static_cast<EpochState>(state)};
   }
 
-  /// Changes sizes, workers and flags between two minibatches; the position stays.
+  /// Changes sizes, workers and flags between two minibatches. The position in the data is kept.
   void SetConfiguration(const ReaderConfiguration& configuration) {
     CheckShare(configuration);
     const cntk_reader_configuration raw = {sizeof raw,
@@ -364,7 +370,7 @@ class Reader {
     detail::Call(cntk_reader_configuration_set, handle_.get(), &raw);
   }
 
-  /// The sizes, workers and flags in force, those of a restored checkpoint too.
+  /// Returns the sizes, workers and flags in force, including those of a restored checkpoint.
   ReaderConfiguration GetConfiguration() const {
     cntk_reader_configuration raw = CNTK_READER_CONFIGURATION_INIT;
     detail::Call(cntk_reader_configuration_get, handle_.get(), &raw);
@@ -372,46 +378,46 @@ class Reader {
             raw.truncation_length, raw.right_splice, raw.cross_sweeps != 0};
   }
 
-  /// Reads the next minibatch, as CNTK's GetMinibatch does. Past the end of the epoch every read gives one
-  /// without data. One of several workers may also get one without data earlier: Minibatch::IsStep tells
-  /// these apart. NextStep and Minibatches are easier to use.
+  /// Reads the next minibatch like CNTK's GetMinibatch. Past the end of the epoch, every call
+  /// returns one without data. One of several workers may also get one without data earlier;
+  /// Minibatch::IsStep distinguishes these. NextStep and Minibatches are easier to use.
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
     detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);
     return Read(minibatch);
   }
 
-  /// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers take part
-  /// in. Empty at the end of the epoch.
+  /// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers
+  /// take part in. Empty at the end of the epoch.
   std::optional<Minibatch> NextStep() {
     std::optional<Minibatch> step;
     static_cast<void>(Next(CNTK_READER_NO_TIMEOUT, step));
     return step;
   }
 
-  /// NextStep, which waits no longer than `patience`. Nothing is lost by giving up: a thread of the reader's
-  /// reads on meanwhile, and a later call gives the minibatch. It may wait longer after a call that failed or
-  /// was cancelled, whose effects are undone first.
+  /// Like NextStep, but waits for at most `patience`. Nothing is lost when it times out: a thread
+  /// of the reader goes on reading, and a later call returns the minibatch. The wait may be longer
+  /// after a call that failed or was cancelled, because its effects are undone first.
   Outcome NextStep(std::chrono::milliseconds patience, std::optional<Minibatch>& step) {
     return Next(Milliseconds(patience), step);
   }
 
-  /// Waits until the next minibatch can be had without waiting, but no longer than `patience`, as NextStep
-  /// does. Returns whether it can. Nothing is delivered.
+  /// Waits until the next minibatch is available without waiting, but at most `patience`, as
+  /// NextStep does. Returns whether it is. Nothing is consumed.
   bool Wait(std::chrono::milliseconds patience) {
     std::uint32_t is_ready = 0;
     detail::Call(cntk_reader_minibatch_wait, handle_.get(), Milliseconds(patience), &is_ready);
     return is_ready != 0;
   }
 
-  /// Whether workers read in lockstep (ReaderOptions::lockstep).
+  /// Returns whether workers read in lockstep (ReaderOptions::lockstep).
   bool IsInLockstep() const { return Info().lockstep != 0; }
 
-  /// The minibatches from here to the end of the epoch, for a range-based for: those with data, and in
-  /// lockstep all, so that each worker gets as many.
+  /// Returns the rest of the epoch's minibatches for a range-based for loop: those with data, and
+  /// in lockstep all, so that all workers get the same number.
   MinibatchRange Minibatches() &;
 
-  /// CNTK's checkpoint state, that of the minibatch read last.
+  /// Returns CNTK's checkpoint state after the most recently read minibatch.
   State GetState() const {
     cntk_reader_state_entry entries[8];
     std::size_t count = 0;
@@ -422,9 +428,9 @@ class Reader {
     return state;
   }
 
-  /// Restores CNTK's checkpoint state, after StartEpoch. A state does not say how many workers saved it: with
-  /// localTimeline = true other workers lose and repeat sequences, as in CNTK 2.7. RestoreCheckpoint compares
-  /// them.
+  /// Restores CNTK's checkpoint state, after StartEpoch. The state does not record the number of
+  /// workers: with `localTimeline = true`, another number of workers loses and repeats sequences,
+  /// as in CNTK 2.7. RestoreCheckpoint checks the number.
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
     for (const auto& [key, value] : state) {
@@ -434,17 +440,18 @@ class Reader {
     detail::Call(cntk_reader_state_set, handle_.get(), entries.data(), entries.size());
   }
 
-  /// Saves the position after the minibatch read last, so that every mode continues exactly.
+  /// Saves a checkpoint of the position after the most recently read minibatch. It continues
+  /// exactly in every mode.
   Checkpoint SaveCheckpoint() const {
     cntk_reader_buffer* buffer = nullptr;
     detail::Call(cntk_reader_checkpoint_save, handle_.get(), &buffer);
     return Checkpoint(buffer);
   }
 
-  /// Continues where a checkpoint was saved, in the epoch of that time. A new reader becomes the worker
-  /// that saved it; SetConfiguration may change that. A reader whose number of workers and rank were
-  /// set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint that these workers
-  /// cannot continue exactly.
+  /// Restores a checkpoint, and continues in the epoch in which it was saved. A new reader becomes
+  /// the worker that saved it; SetConfiguration may change that. A reader whose number of workers
+  /// and rank were set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint
+  /// that these workers cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
                  size);
@@ -453,8 +460,8 @@ class Reader {
     RestoreCheckpoint(checkpoint.data(), checkpoint.size());
   }
 
-  /// RestoreCheckpoint where the values of the data were changed on purpose since the checkpoint was saved:
-  /// the sequences must be the same, in their keys and lengths.
+  /// Restores a checkpoint like RestoreCheckpoint, but allows values of the data to have changed
+  /// since it was saved. The sequences must have the same keys and lengths.
   void RestoreCheckpointOverChangedValues(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore_over_changed_values, handle_.get(),
                  static_cast<const std::uint8_t*>(bytes), size);
@@ -468,7 +475,7 @@ class Reader {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
 
-  /// None if the time is negative.
+  /// Converts a duration; a negative one becomes 0.
   static std::uint64_t Milliseconds(std::chrono::milliseconds time) {
     return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
   }
@@ -480,7 +487,7 @@ class Reader {
   }
 
   Outcome Next(std::uint64_t milliseconds, std::optional<Minibatch>& step) {
-    step.reset();  // Its memory serves for the next one.
+    step.reset();  // Recycles its memory.
     const cntk_reader_minibatch* minibatch = nullptr;
     cntk_reader_outcome outcome = CNTK_READER_OUTCOME_PENDING;
     detail::Call(cntk_reader_minibatch_next, handle_.get(), milliseconds, &minibatch, &outcome);
@@ -506,7 +513,7 @@ class Reader {
             epoch.index};
   }
 
-  /// Refuses negative numbers.
+  /// Rejects negative numbers.
   template <typename Configuration>
   static void CheckShare(const Configuration& configuration) {
     detail::CheckNumber("The number of workers", configuration.workers);
@@ -515,7 +522,7 @@ class Reader {
     detail::CheckNumber("The right splice", configuration.right_splice);
   }
 
-  /// The source with one of its readers chosen, if there is a name.
+  /// Selects a reader in the source if a name is given.
   static cntk_reader_source& Choose(cntk_reader_source& source, std::string_view reader) {
     if (!reader.empty()) {
       source.reader = reader.data();
@@ -546,7 +553,7 @@ class Reader {
     cntk_reader* reader = nullptr;
     detail::Call(cntk_reader_open, &source, &reader);
     handle_.reset(reader);
-    // From now on the reader owns them.
+    // From now on the reader owns the tables.
     for (auto& table : tables) static_cast<void>(table.release());
     for (auto& table : transform_tables) static_cast<void>(table.release());
     auto streams = std::make_shared<StreamDescriptions>();
@@ -561,7 +568,7 @@ class Reader {
     return info;
   }
 
-  // Shapes that come with the data. Minibatches share the descriptions, so they are changed in place.
+  // Fills in shapes that depend on the data, in place because minibatches share the descriptions.
   void CompleteShapes() {
     for (StreamDescription& stream : *streams_) {
       if (stream.shape.size() != 1 || stream.shape[0] != CNTK_READER_UNKNOWN_DIMENSION) continue;
@@ -588,10 +595,11 @@ class Reader {
   }
 
   std::unique_ptr<cntk_reader, Free> handle_;
-  std::shared_ptr<StreamDescriptions> streams_;  // Shared with the minibatches, which look names up in it.
+  std::shared_ptr<StreamDescriptions> streams_;  // Shared with minibatches.
 };
 
-/// The minibatches of the rest of an epoch, each read when the loop gets to it. Valid as long as the reader.
+/// The minibatches of the rest of an epoch, each read when the loop reaches it. Valid as long as
+/// the reader.
 class Reader::MinibatchRange {
  public:
   class Iterator {
@@ -618,7 +626,7 @@ class Reader::MinibatchRange {
     explicit Iterator(Reader* reader) : reader_(reader) { Advance(); }
 
     void Advance() {
-      minibatch_.reset();  // Its memory serves for the next one.
+      minibatch_.reset();  // Recycles its memory.
       minibatch_ = reader_->NextStep();
       if (!minibatch_) reader_ = nullptr;
     }

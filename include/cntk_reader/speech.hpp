@@ -1,12 +1,12 @@
-// Typed configurations of the deserializers for speech: HTK features, labels (MLF), lattices, Kaldi archives.
+// Typed options of speech deserializers: HTK features, labels (MLF), lattices, Kaldi archives.
 //
 //     cr::Reader reader = cr::Reader::Open(
 //         {cr::HtkFeatureDeserializer("features", "train.scp", 40).ContextWindow(5, 5),
 //          cr::HtkMlfDeserializer("labels", "train.mlf", 132).StateList("states.list")});
 //
-// Whatever is not set has the default that docs/configuration.md says.
+// Options that are not set have the defaults in docs/configuration.md.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_SPEECH_HPP
 #define CNTK_READER_SPEECH_HPP
@@ -28,7 +28,7 @@ namespace detail {
 /// The options of a deserializer with one stream.
 class OneStream {
  public:
-  /// `key` is the option that has the path of a single file, `list_key` the one that has several paths.
+  /// `key` is the option for a single path, `list_key` the option for several.
   OneStream(Options deserializer, std::string name, const char* key, const char* list_key, std::string path)
       : outer(std::move(deserializer)),
         name_(std::move(name)),
@@ -61,7 +61,7 @@ class OneStream {
   std::vector<std::string> paths_;
 };
 
-/// The options of a deserializer of labels.
+/// Returns the options of a label deserializer.
 inline OneStream MlfStream(const char* type, std::string name, std::string path, std::size_t classes) {
   OneStream labels({type, "HTKDeserializers"}, std::move(name), "mlfFile", "mlfFileList", std::move(path));
   labels.inner.Whole("labelDim", classes);
@@ -70,52 +70,53 @@ inline OneStream MlfStream(const char* type, std::string name, std::string path,
 
 }  // namespace detail
 
-/// Features in HTK archives, which a script file lists: one dense stream.
+/// Features in HTK archives, listed by a script file: one dense stream.
 class HtkFeatureDeserializer {
  public:
-  /// `dim` is the number of values of a frame. Without ContextWindow it may be an odd multiple of it: samples
-  /// then have as many frames.
+  /// `dim` is the number of values per frame. Without ContextWindow it may be an odd multiple of
+  /// that, which implies the context window.
   HtkFeatureDeserializer(std::string stream, std::string scp_file, std::size_t dim)
       : options_({"HTKFeatureDeserializer", "HTKDeserializers"}, std::move(stream), "scpFile", "scpFile",
                  std::move(scp_file)) {
     options_.inner.Whole("dim", dim);
   }
 
-  /// Another script file, whose lines follow those of the ones before it.
+  /// Appends a script file after the previous ones.
   HtkFeatureDeserializer& AddScpFile(std::string scp_file) & {
     options_.AddPath(std::move(scp_file));
     return *this;
   }
-  /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+  /// Sets the numbers of neighbouring frames before and after the frame of a sample
+  /// (`contextWindow`; default: none).
   HtkFeatureDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
     options_.inner.Pair("contextWindow", before, after);
     return *this;
   }
-  /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
-  /// line stands for the folder of the script.
+  /// Sets a prefix for each path in the script (`prefixPathInSCP`; default: none). Without it,
+  /// `...` in a line stands for the folder of the script.
   HtkFeatureDeserializer& PrefixPath(const std::string& prefix) & {
     options_.inner.Path("prefixPathInSCP", prefix);
     return *this;
   }
-  /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
-  /// (`expandToUtterance`; default: false): i-vectors.
+  /// Repeats the single frame of each utterance, such as an i-vector, for every sample of the
+  /// reader's first deserializer (`expandToUtterance`; default: false).
   HtkFeatureDeserializer& ExpandToUtterance(bool expand = true) & {
     options_.inner.Flag("expandToUtterance", expand);
     return *this;
   }
-  /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+  /// Leaves out utterances with more frames (`maxSequenceSize`; default: no limit).
   HtkFeatureDeserializer& MaxSequenceSize(std::uint64_t frames) & {
     options_.outer.Whole("maxSequenceSize", frames);
     return *this;
   }
-  /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
-  /// stream).
+  /// Measures minibatch sizes in frames of this stream (`definesMBSize`; default: in those of the
+  /// longest stream).
   HtkFeatureDeserializer& DefinesMinibatchSize(bool defines = true) & {
     options_.outer.Flag("definesMBSize", defines);
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   HtkFeatureDeserializer&& AddScpFile(std::string scp_file) && {
     return std::move(AddScpFile(std::move(scp_file)));
   }
@@ -133,8 +134,8 @@ class HtkFeatureDeserializer {
     return std::move(DefinesMinibatchSize(defines));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return options_.Text(); }
 
  private:
@@ -143,53 +144,54 @@ class HtkFeatureDeserializer {
   detail::OneStream options_;
 };
 
-/// Labels of frames in text files of the HTK master label format: one sparse stream of class numbers. It
-/// follows a deserializer of features.
+/// Frame labels in text files in HTK's master label format: one sparse stream of class numbers. It
+/// must follow a deserializer of features.
 class HtkMlfDeserializer {
  public:
-  /// `classes` is the number of classes: the values of a sample.
+  /// `classes` is the number of classes, which is the size of a sample.
   HtkMlfDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
       : options_(detail::MlfStream("HTKMLFDeserializer", std::move(stream), std::move(mlf_file), classes)) {}
 
-  /// Another file of labels, read after those before it (`mlfFileList`).
+  /// Appends a label file after the previous ones (`mlfFileList`).
   HtkMlfDeserializer& AddMlfFile(std::string mlf_file) & {
     options_.AddPath(std::move(mlf_file));
     return *this;
   }
-  /// The list of states, whose lines are the names of classes (`labelMappingFile`). Without it each line of
-  /// labels has a fourth column with the number of the class.
+  /// Sets the list of states, whose lines are the names of classes (`labelMappingFile`). Without
+  /// it, each line of labels has the class number in its fourth column.
   HtkMlfDeserializer& StateList(const std::string& path) & {
     options_.inner.Path("labelMappingFile", path);
     return *this;
   }
-  /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
+  /// Delivers the value 2 instead of 1 in the first frame of each range (`phoneBoundaries`;
+  /// default: false). Not in frame mode.
   HtkMlfDeserializer& PhoneBoundaries(bool boundaries = true) & {
     options_.inner.Flag("phoneBoundaries", boundaries);
     return *this;
   }
-  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
-  /// where keys are hashed, see ReaderOptions::hash_keys.
+  /// Caches the index in a file next to the data, in CNTK's format (`cacheIndex`; default: false).
+  /// Only used if keys are hashed: see ReaderOptions::hash_keys.
   HtkMlfDeserializer& CacheIndex(bool cache = true) & {
     options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
-  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  /// Sets the size of chunks in bytes, the units of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfDeserializer& ChunkSize(std::uint64_t bytes) & {
     options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
-  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  /// Delivers class numbers as dense integers, `kInt32` or `kInt64` (`ids`).
   HtkMlfDeserializer& Ids(ElementType element) & {
     options_.inner.Text("ids", detail::WordOf(element));
     return *this;
   }
-  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  /// Sets the value of gaps in truncated minibatches with Ids (`padding`; default: 0).
   HtkMlfDeserializer& Padding(std::int64_t value) & {
     options_.inner.Text("padding", std::to_string(value));
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   HtkMlfDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
   HtkMlfDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   HtkMlfDeserializer&& AddMlfFile(std::string mlf_file) && {
@@ -202,8 +204,8 @@ class HtkMlfDeserializer {
   HtkMlfDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   HtkMlfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return options_.Text(); }
 
  private:
@@ -212,43 +214,43 @@ class HtkMlfDeserializer {
   detail::OneStream options_;
 };
 
-/// Labels of frames in CNTK's binary files: one sparse stream of class numbers. It follows a deserializer of
-/// features.
+/// Frame labels in CNTK's binary files: one sparse stream of class numbers. It must follow a
+/// deserializer of features.
 class HtkMlfBinaryDeserializer {
  public:
-  /// `classes` is the number of classes: the values of a sample.
+  /// `classes` is the number of classes, which is the size of a sample.
   HtkMlfBinaryDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
       : options_(
             detail::MlfStream("HTKMLFBinaryDeserializer", std::move(stream), std::move(mlf_file), classes)) {}
 
-  /// Another file of labels, read after those before it (`mlfFileList`).
+  /// Appends a label file after the previous ones (`mlfFileList`).
   HtkMlfBinaryDeserializer& AddMlfFile(std::string mlf_file) & {
     options_.AddPath(std::move(mlf_file));
     return *this;
   }
-  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
-  /// where keys are hashed, see ReaderOptions::hash_keys.
+  /// Caches the index in a file next to the data, in CNTK's format (`cacheIndex`; default: false).
+  /// Only used if keys are hashed: see ReaderOptions::hash_keys.
   HtkMlfBinaryDeserializer& CacheIndex(bool cache = true) & {
     options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
-  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  /// Sets the size of chunks in bytes, the units of loading (`chunkSizeInBytes`; default: 64 MiB).
   HtkMlfBinaryDeserializer& ChunkSize(std::uint64_t bytes) & {
     options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
-  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  /// Delivers class numbers as dense integers, `kInt32` or `kInt64` (`ids`).
   HtkMlfBinaryDeserializer& Ids(ElementType element) & {
     options_.inner.Text("ids", detail::WordOf(element));
     return *this;
   }
-  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  /// Sets the value of gaps in truncated minibatches with Ids (`padding`; default: 0).
   HtkMlfBinaryDeserializer& Padding(std::int64_t value) & {
     options_.inner.Text("padding", std::to_string(value));
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   HtkMlfBinaryDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
   HtkMlfBinaryDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   HtkMlfBinaryDeserializer&& AddMlfFile(std::string mlf_file) && {
@@ -257,8 +259,8 @@ class HtkMlfBinaryDeserializer {
   HtkMlfBinaryDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   HtkMlfBinaryDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return options_.Text(); }
 
  private:
@@ -267,7 +269,7 @@ class HtkMlfBinaryDeserializer {
   detail::OneStream options_;
 };
 
-/// Lattices: one stream of opaque bytes for each utterance. It follows a deserializer of features.
+/// Lattices: one stream of opaque bytes per utterance. It must follow a deserializer of features.
 class LatticeDeserializer {
  public:
   /// `index_file` lists the tables of contents.
@@ -275,24 +277,24 @@ class LatticeDeserializer {
       : options_({"LatticeDeserializer", "HTKDeserializers"}, std::move(stream), "latticeIndexFile",
                  "latticeIndexFile", std::move(index_file)) {}
 
-  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
-  /// where keys are hashed, see ReaderOptions::hash_keys.
+  /// Caches the index in a file next to the data, in CNTK's format (`cacheIndex`; default: false).
+  /// Only used if keys are hashed: see ReaderOptions::hash_keys.
   LatticeDeserializer& CacheIndex(bool cache = true) & {
     options_.inner.Flag("cacheIndex", cache);
     return *this;
   }
-  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  /// Sets the size of chunks in bytes, the units of loading (`chunkSizeInBytes`; default: 64 MiB).
   LatticeDeserializer& ChunkSize(std::uint64_t bytes) & {
     options_.outer.Whole("chunkSizeInBytes", bytes);
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   LatticeDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   LatticeDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return options_.Text(); }
 
  private:
@@ -301,59 +303,60 @@ class LatticeDeserializer {
   detail::OneStream options_;
 };
 
-/// Kaldi archives: matrices of features as a dense stream, or integer vectors of class numbers as a sparse
-/// one. CNTK has no such deserializer.
+/// Kaldi archives: feature matrices as a dense stream, or integer vectors of class numbers as a
+/// sparse one. CNTK has no such deserializer.
 class KaldiDeserializer {
  public:
-  /// The utterances that a script file (`.scp`) lists. `dim` is the number of values of a frame, or of
-  /// classes.
+  /// Reads the utterances that a script file (`.scp`) lists. `dim` is the number of values per
+  /// frame, or of classes.
   static KaldiDeserializer Script(std::string stream, std::string path, std::size_t dim) {
     return KaldiDeserializer(std::move(stream), "scpFile", std::move(path), dim);
   }
-  /// The utterances of an archive (`.ark`).
+  /// Reads the utterances of an archive (`.ark`).
   static KaldiDeserializer Archive(std::string stream, std::string path, std::size_t dim) {
     return KaldiDeserializer(std::move(stream), "arkFile", std::move(path), dim);
   }
 
-  /// The archive has integer vectors of class numbers below `dim` (`format = "sparse"`).
+  /// Expects integer vectors of class numbers below `dim` (`format = "sparse"`).
   KaldiDeserializer& Sparse() & {
     options_.inner.Text("format", "sparse");
     return *this;
   }
-  /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+  /// Sets the numbers of neighbouring frames before and after the frame of a sample
+  /// (`contextWindow`; default: none).
   KaldiDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
     options_.inner.Pair("contextWindow", before, after);
     return *this;
   }
-  /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
-  /// (`expandToUtterance`; default: false): i-vectors.
+  /// Repeats the single frame of each utterance, such as an i-vector, for every sample of the
+  /// reader's first deserializer (`expandToUtterance`; default: false).
   KaldiDeserializer& ExpandToUtterance(bool expand = true) & {
     options_.inner.Flag("expandToUtterance", expand);
     return *this;
   }
-  /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+  /// Leaves out utterances with more frames (`maxSequenceSize`; default: no limit).
   KaldiDeserializer& MaxSequenceSize(std::uint64_t frames) & {
     options_.outer.Whole("maxSequenceSize", frames);
     return *this;
   }
-  /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
-  /// stream).
+  /// Measures minibatch sizes in frames of this stream (`definesMBSize`; default: in those of the
+  /// longest stream).
   KaldiDeserializer& DefinesMinibatchSize(bool defines = true) & {
     options_.outer.Flag("definesMBSize", defines);
     return *this;
   }
-  /// Classes are delivered as numbers, dense integers: `kInt32` or `kInt64` (`ids`).
+  /// Delivers class numbers as dense integers, `kInt32` or `kInt64` (`ids`).
   KaldiDeserializer& Ids(ElementType element) & {
     options_.inner.Text("ids", detail::WordOf(element));
     return *this;
   }
-  /// The value that gaps of truncated minibatches have, with Ids (`padding`; default: 0).
+  /// Sets the value of gaps in truncated minibatches with Ids (`padding`; default: 0).
   KaldiDeserializer& Padding(std::int64_t value) & {
     options_.inner.Text("padding", std::to_string(value));
     return *this;
   }
 
-  // The same for temporary objects, so that calls can be chained.
+  // The same for temporaries, so that calls can be chained.
   KaldiDeserializer&& Ids(ElementType element) && { return std::move(Ids(element)); }
   KaldiDeserializer&& Padding(std::int64_t value) && { return std::move(Padding(value)); }
   KaldiDeserializer&& Sparse() && { return std::move(Sparse()); }
@@ -368,8 +371,8 @@ class KaldiDeserializer {
     return std::move(DefinesMinibatchSize(defines));
   }
 
-  /// The section that a configuration would have in `deserializers`. Throws if a name cannot be written
-  /// there.
+  /// Returns the section as an element of `deserializers` in a configuration. Throws if a name
+  /// cannot be written there.
   std::string Text() const { return options_.Text(); }
 
  private:

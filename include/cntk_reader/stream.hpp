@@ -1,6 +1,6 @@
-// Streams: what their samples are, and views of them.
+// Streams: descriptions, element types, and views of values.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_STREAM_HPP
 #define CNTK_READER_STREAM_HPP
@@ -18,7 +18,7 @@
 namespace cntk {
 namespace reader {
 
-/// A run of elements that somebody else owns; std::span for C++17.
+/// A view of contiguous elements; std::span for C++17.
 template <typename T>
 class Span {
  public:
@@ -52,17 +52,17 @@ enum class ElementType {
   kBool = CNTK_READER_ELEMENT_BOOL,          ///< Bool
 };
 
-/// The bits of an IEEE float of 16 bits.
+/// The bits of an IEEE half-precision number.
 struct Float16 {
   std::uint16_t bits = 0;
 };
 
-/// The upper 16 bits of a `float`.
+/// The bits of a bfloat16: the upper 16 bits of a `float`.
 struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
-/// A byte that is 0 or 1. (A vector of `bool` has no bytes.)
+/// A Boolean: a byte that is 0 or 1. (std::vector<bool> has no bytes.)
 struct Bool {
   std::uint8_t byte = 0;
 };
@@ -72,7 +72,7 @@ namespace detail {
 template <typename T, typename... Others>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Others> || ...);
 
-/// The element type of values of a C++ type.
+/// Returns the element type of a C++ type.
 template <typename T>
 constexpr ElementType ElementOf() {
   static_assert(kIsOneOf<T, float, double, Float16, std::int16_t, std::uint8_t, std::int32_t, std::int64_t,
@@ -90,7 +90,7 @@ constexpr ElementType ElementOf() {
   return ElementType::kFloat;
 }
 
-/// Bytes of a value.
+/// Returns the size of a value in bytes.
 constexpr std::size_t SizeOf(ElementType element) {
   switch (element) {
     case ElementType::kDouble:
@@ -110,7 +110,7 @@ constexpr std::size_t SizeOf(ElementType element) {
   return 4;
 }
 
-/// The name of a type in messages.
+/// Returns the name of a type for messages.
 constexpr const char* NameOf(ElementType element) {
   switch (element) {
     case ElementType::kFloat:
@@ -140,28 +140,30 @@ constexpr const char* NameOf(ElementType element) {
 /// Description of a stream.
 struct StreamDescription {
   std::string name;
-  std::size_t id = 0;  ///< Index among the streams of the reader, and of every minibatch.
+  std::size_t id = 0;  ///< Index among the streams of the reader and of every minibatch.
   Storage storage = Storage::kDense;
   ElementType element = ElementType::kFloat;
-  std::vector<std::size_t> shape;  ///< Of one sample, first dimension varying fastest.
-  std::size_t sample_size = 0;     ///< Values of one sample: the product of `shape`.
+  std::vector<std::size_t> shape;  ///< Of a sample, first dimension varying fastest.
+  std::size_t sample_size = 0;     ///< Values per sample: the product of `shape`.
   bool defines_mb_size = false;    ///< Minibatch sizes are measured in this stream's samples.
-  /// The values are opaque bytes such as lattices, four of them a sample. In minibatches of whole sequences
-  /// the bytes of each sequence are next to each other: see StreamMinibatch::IsSequenceMajor.
+  /// The values are opaque bytes, such as lattices, with four bytes per sample. In minibatches of
+  /// whole sequences the bytes of each sequence are contiguous: see
+  /// StreamMinibatch::IsSequenceMajor.
   bool is_binary = false;
-  std::size_t classes = 0;  ///< If the values are numbers of classes, from 0 to below this; else 0.
+  /// Number of classes if the values are class numbers (0 to `classes` - 1), else 0.
+  std::size_t classes = 0;
 };
 
 using StreamDescriptions = std::vector<StreamDescription>;
 
 namespace detail {
 
-/// The stream with this name, or an error that names those that are there.
+/// Returns the stream with this name. Throws an error that lists the existing names.
 inline const StreamDescription& FindStream(const StreamDescriptions& streams, std::string_view name) {
   std::string names;
   for (const StreamDescription& stream : streams) {
     if (stream.name == name) return stream;
-    names += (names.empty() ? " There are: '" : "', '") + stream.name;
+    names += (names.empty() ? " The streams are: '" : "', '") + stream.name;
   }
   if (!names.empty()) names += "'.";
   throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'." + names);

@@ -1,7 +1,7 @@
-// Transforms of images of your own: derive from Transform, and open with Reader::FromFile, FromText, or as
-// part of an ImageDeserializer.
+// User-defined image transforms: derive from Transform, and pass to Reader::FromFile, FromText, or
+// ImageDeserializer::AddTransform.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_TRANSFORM_HPP
 #define CNTK_READER_TRANSFORM_HPP
@@ -25,42 +25,43 @@
 namespace cntk {
 namespace reader {
 
-/// What an image is, without its values.
+/// Size and format of an image.
 struct ImageInfo {
-  std::uint32_t width = 0;   ///< Columns.
-  std::uint32_t height = 0;  ///< Rows.
-  std::uint32_t channels =
-      0;  ///< Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+  std::uint32_t width = 0;   ///< In pixels.
+  std::uint32_t height = 0;  ///< In pixels.
+  /// Values per pixel: 1 (gray), 3 (blue, green, red), or any number that user code produces.
+  std::uint32_t channels = 0;
   ElementType element = ElementType::kUInt8;  ///< Type of the values: kUInt8, kFloat or kDouble.
-  /// Channel after channel, each row after row; else row after row, in a row pixel after pixel.
+  /// Channel by channel, each row by row; else row by row with the channels of a pixel next to each
+  /// other.
   bool is_planar = false;
 
-  /// Number of values.
+  /// Returns the number of values.
   std::size_t ValueCount() const noexcept {
     return std::size_t{width} * std::size_t{height} * std::size_t{channels};
   }
 };
 
-/// What the crops and scales before a transform have left of the decoded image.
+/// The part of the decoded image that remains after the crops and scales before a transform.
 struct Draw {
-  double left = 0;    ///< First column of the part, in columns of the decoded image; negative in padding.
-  double top = 0;     ///< First row of the part.
-  double width = 0;   ///< Columns of the part, in columns of the decoded image.
-  double height = 0;  ///< Rows of the part.
-  bool is_mirrored = false;         ///< The part's columns are in reverse order.
-  std::uint32_t source_width = 0;   ///< Columns of the decoded image.
-  std::uint32_t source_height = 0;  ///< Rows of the decoded image.
+  double left = 0;                  ///< First column in the decoded image; negative in padding.
+  double top = 0;                   ///< First row in the decoded image.
+  double width = 0;                 ///< Width in the decoded image.
+  double height = 0;                ///< Height in the decoded image.
+  bool is_mirrored = false;         ///< The columns are in reverse order.
+  std::uint32_t source_width = 0;   ///< Width of the decoded image.
+  std::uint32_t source_height = 0;  ///< Height of the decoded image.
 
-  /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and from its top
-  /// to its bottom. Points outside of the part have other numbers.
+  /// Maps a point of the decoded image to the part: from 0 at its left or top edge to 1 at its
+  /// right or bottom edge. Points outside the part get numbers outside this range.
   std::pair<double, double> Place(double x, double y) const noexcept {
     const double across = (x - left) / width;
     return {is_mirrored ? 1 - across : across, (y - top) / height};
   }
 };
 
-/// An image whose values are to be read (ConstImage) or written (MutableImage). A view: the values live as
-/// long as the call that got it.
+/// An image whose values can be read (ConstImage) or written (MutableImage). A view: valid during
+/// the call that received it.
 template <typename Byte, typename Float, typename Double>
 class ImageView {
  public:
@@ -69,18 +70,18 @@ class ImageView {
       : info_(info), values_(values) {}
 
   const ImageInfo& Info() const noexcept { return info_; }
-  /// The values of an image of bytes; throws for others.
+  /// Returns the values of an image of bytes; throws for other types.
   Byte* Bytes() const { return Get<Byte>(ElementType::kUInt8, "bytes"); }
-  /// The values of an image of floats; throws for others.
+  /// Returns the values of an image of floats; throws for other types.
   Float* Floats() const { return Get<Float>(ElementType::kFloat, "floats"); }
-  /// The values of an image of doubles; throws for others.
+  /// Returns the values of an image of doubles; throws for other types.
   Double* Doubles() const { return Get<Double>(ElementType::kDouble, "doubles"); }
 
  private:
   template <typename T>
   T* Get(ElementType element, const char* what) const {
     if (info_.element != element)
-      throw std::logic_error(std::string("The image does not consist of ") + what + ".");
+      throw std::logic_error(std::string("The image's values are not ") + what + ".");
     return static_cast<T*>(values_);
   }
 
@@ -88,17 +89,18 @@ class ImageView {
   std::conditional_t<std::is_const_v<Byte>, const void*, void*> values_;
 };
 
-/// An image to be read.
+/// An image to read.
 using ConstImage = ImageView<const std::uint8_t, const float, const double>;
-/// An image to be written.
+/// An image to write.
 using MutableImage = ImageView<std::uint8_t, float, double>;
 
-/// A transform of images of your own. A configuration names it as `type` of an element of `transforms`.
-/// Images come to it as the transforms before it have left them: as bytes at first.
+/// A user-defined image transform. An element of the configuration's `transforms` selects it by its
+/// name as `type`. It receives images as the preceding transforms have left them, initially as
+/// bytes.
 ///
-/// It is called by the thread that reads and by the library's own, one call at a time unless IsThreadSafe; it
-/// must not use readers of this library. Exceptions are carried to the call that needs the image, as Errors
-/// of kind kUser with their text.
+/// It is called on the thread that reads and on the library's own, one call at a time unless
+/// IsThreadSafe, and must not use readers of this library. Exceptions are reported by the call that
+/// needs the image, as Errors of kind kUser with their text.
 class Transform {
  public:
   Transform() = default;
@@ -106,38 +108,38 @@ class Transform {
   Transform& operator=(const Transform&) = delete;
   virtual ~Transform() = default;
 
-  /// What becomes of such an image; by default it keeps its size, and type and order of its values. Must
-  /// depend on `image` alone: it is called several times for each image.
+  /// Returns the size and format of the result; by default those of `image`. Must depend on `image`
+  /// alone: it is called several times for each image.
   virtual ImageInfo GetResult(const ImageInfo& image) { return image; }
-  /// Writes all values of `result`, an image as GetResult has said, which does not overlap `image`. `random`
-  /// was drawn for this image: what is random has to depend on nothing else. Override this function or
-  /// ApplyDrawn.
+  /// Writes all values of `result`, which has the size and format from GetResult and does not
+  /// overlap `image`. `random` was drawn for this image; all randomness must depend on it alone.
+  /// Override this function or ApplyDrawn.
   virtual void Apply(const ConstImage& image, const MutableImage& result, std::uint64_t random) {
     (void)image, (void)result, (void)random;
     throw std::logic_error("The transform overrides neither Apply nor ApplyDrawn.");
   }
-  /// Apply for transforms that need to know which part of the decoded image they get. The library calls this
-  /// function; it calls Apply unless it is overridden.
+  /// Like Apply, for transforms that need to know which part of the decoded image they get. The
+  /// library calls this function, which calls Apply unless it is overridden.
   virtual void ApplyDrawn(const ConstImage& image, const MutableImage& result, std::uint64_t random,
                           const Draw& draw) {
     (void)draw;
     Apply(image, result, random);
   }
-  /// Whether several threads may call at once.
+  /// Returns whether several threads may call at once.
   virtual bool IsThreadSafe() const { return false; }
 };
 
-/// Transforms with the names that the configuration has for them.
+/// Transforms with their names in the configuration.
 using Transforms = std::vector<std::pair<std::string, std::shared_ptr<Transform>>>;
 
 namespace detail {
 
-/// What a reader has of a transform: the table of callbacks, and all that it points to.
+/// The table of callbacks of a Transform, with everything that it points to.
 class TransformTable {
  public:
   TransformTable(std::string name, std::shared_ptr<Transform> user)
       : name_(std::move(name)), user_(std::move(user)) {
-    if (!user_) throw Error(ErrorKind::kInvalidArgument, "There is no transform '" + name_ + "'.");
+    if (!user_) throw Error(ErrorKind::kInvalidArgument, "The transform '" + name_ + "' is null.");
     table_ = Sized<cntk_reader_user_transform>();
     table_.userdata = this;
     table_.name = name_.data();

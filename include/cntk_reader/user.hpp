@@ -1,6 +1,6 @@
-// Formats of your own: derive from UserDeserializer, and open with Reader::FromUser.
+// User-defined deserializers: derive from UserDeserializer, and open with Reader::FromUser.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_USER_HPP
 #define CNTK_READER_USER_HPP
@@ -25,7 +25,8 @@
 namespace cntk {
 namespace reader {
 
-/// Finds sequences of a deserializer by those of the reader's first one, other than by key.
+/// Matches sequences of a deserializer to those of the reader's first one by a rule other than
+/// equal keys.
 class SequenceMatcher {
  public:
   SequenceMatcher() = default;
@@ -33,20 +34,22 @@ class SequenceMatcher {
   SequenceMatcher& operator=(const SequenceMatcher&) = delete;
   virtual ~SequenceMatcher() = default;
 
-  /// Where the sequence is that belongs to `of`, a sequence of the reader's first deserializer; nothing
-  /// leaves `of` out. Called by the thread that opens the reader.
+  /// Returns the place of the sequence that belongs to `of`, a sequence of the reader's first
+  /// deserializer; std::nullopt leaves `of` out. Called on the thread that opens the reader.
   virtual std::optional<SequencePlace> FindSequence(const SequenceInfo& of) = 0;
 };
 
-/// A format of your own. Chunks are loaded on a thread of the library's, one at a time unless IsThreadSafe.
-/// Exceptions are carried to the call that needs the data, as Errors of kind kUser with their text.
+/// A user-defined deserializer. Chunks are loaded on the library's threads, one at a time unless
+/// IsThreadSafe. Exceptions are reported by the call that needs the data, as Errors of kind kUser
+/// with their text.
 ///
-/// Three methods have to be there. The others decide what the reader can do with the data:
-/// - GetSequences: sequences are known beforehand, which gives the full randomizer, one timeline for all
-///   workers, and joining by key with other deserializers. Without, chunks list their sequences when they are
-///   loaded, and the data are read as CNTK reads user-defined deserializers.
-/// - FetchesSequences: chunks give one sequence at a time instead of arrays.
-/// - GetMatcher: sequences are found otherwise than by key.
+/// Three methods are required. The others determine the features:
+/// - GetSequences: sequences are known in advance, which enables the full randomizer, one timeline
+///   for all workers, and joining with other deserializers by key. Without it, chunks list their
+///   sequences when they are loaded, and the data are read as CNTK reads user-defined
+///   deserializers.
+/// - FetchesSequences: chunks return one sequence at a time instead of arrays.
+/// - GetMatcher: sequences are matched otherwise than by key.
 class UserDeserializer {
  public:
   UserDeserializer() = default;
@@ -54,38 +57,39 @@ class UserDeserializer {
   UserDeserializer& operator=(const UserDeserializer&) = delete;
   virtual ~UserDeserializer() = default;
 
-  /// The streams, at least one. Called once for each reader.
+  /// Returns the streams, at least one. Called once for each reader.
   virtual std::vector<UserStream> GetStreams() = 0;
-  /// Number of chunks, at least 1. Called once for each reader.
+  /// Returns the number of chunks, at least 1. Called once for each reader.
   virtual std::uint32_t GetChunkCount() = 0;
-  /// Loads a chunk. Loading it again has to give the same sequences.
+  /// Loads a chunk. Loading it again must return the same sequences.
   virtual UserChunk GetChunk(std::uint32_t chunk) = 0;
 
-  /// The sequences of a chunk, if they are known before it is loaded: for all chunks or for none. Called once
-  /// for each chunk, by the thread that opens the reader.
+  /// Returns the sequences of a chunk if they are known before it is loaded, for all chunks or for
+  /// none. Called once for each chunk, on the thread that opens the reader.
   virtual std::optional<UserSequences> GetSequences(std::uint32_t chunk) {
     static_cast<void>(chunk);
     return std::nullopt;
   }
-  /// Whether chunks give their sequences one by one (UserChunk::Fetched).
+  /// Returns whether chunks return one sequence at a time (UserChunk::Fetched).
   virtual bool FetchesSequences() const { return false; }
-  /// Finds sequences where this is not the reader's first deserializer; null: they are found by key.
+  /// Returns a matcher for use as a deserializer that is not the reader's first; null: sequences
+  /// are matched by key.
   virtual SequenceMatcher* GetMatcher() { return nullptr; }
-  /// Whether GetChunk may be called by several threads at once, and chunks released by them.
+  /// Returns whether several threads may load and release chunks at once.
   virtual bool IsThreadSafe() const { return false; }
 };
 
-/// Users' deserializers with the names that the configuration has for them.
+/// User-defined deserializers with their names in the configuration.
 using UserDeserializers = std::vector<std::pair<std::string, std::shared_ptr<UserDeserializer>>>;
 
 namespace detail {
 
-/// What a reader has of a user's deserializer: the table of callbacks, and all that it points to.
+/// The table of callbacks of a UserDeserializer, with everything that it points to.
 class UserTable {
  public:
   UserTable(const std::string& name, std::shared_ptr<UserDeserializer> user)
       : name_(name), user_(std::move(user)) {
-    if (!user_) throw Error(ErrorKind::kInvalidArgument, "There is no deserializer '" + name_ + "'.");
+    if (!user_) throw Error(ErrorKind::kInvalidArgument, "The deserializer '" + name_ + "' is null.");
     described_ = std::make_shared<const std::vector<UserStream>>(user_->GetStreams());
     for (const UserStream& stream : *described_)
       streams_.push_back({stream.name.data(), stream.name.size(), stream.shape.data(), stream.shape.size(),
@@ -109,7 +113,7 @@ class UserTable {
       table_.prepare_sequence = Callback(PrepareSequence);
       table_.release_sequence = Callback(ReleaseSequence);
     }
-    // Whether there are lists shows in the first one.
+    // The first chunk shows whether there are lists.
     if (table_.chunk_count > 0) first_ = user_->GetSequences(0);
     if (first_) table_.list_sequences = Callback(ListSequences);
   }
@@ -119,7 +123,7 @@ class UserTable {
   const cntk_reader_user_deserializer* Table() const noexcept { return &table_; }
 
  private:
-  /// A chunk as C takes it.
+  /// A chunk in the form of the C interface.
   struct Chunk {
     UserChunk data;
     std::vector<std::vector<cntk_reader_user_array>> arrays;
@@ -138,29 +142,27 @@ class UserTable {
       if (chunk->data.fetched_ != nullptr) {
         if (!table.user_->FetchesSequences())
           throw std::logic_error(
-              "GetChunk has given a chunk whose sequences are fetched (UserChunk::Fetched), but "
-              "FetchesSequences "
-              "says false; it has to say true.");
+              "GetChunk returned a UserChunk::Fetched, but FetchesSequences returned false; it must return "
+              "true.");
         table.List(*chunk, *out);
       } else {
         if (table.user_->FetchesSequences())
           throw std::logic_error(
-              "GetChunk has given arrays, but FetchesSequences says true: give a UserChunk::Fetched.");
+              "GetChunk returned arrays, but FetchesSequences returned true: return a UserChunk::Fetched.");
         table.Describe(*chunk, *out);
       }
       out->handle = chunk.release();
     });
   }
 
-  /// The sequences of a chunk that lists them itself.
+  /// Writes the sequences of a chunk that lists them itself.
   void List(Chunk& chunk, cntk_reader_user_chunk& out) const {
     std::optional<UserSequences> listed = chunk.data.fetched_->GetSequences();
     if (!listed) {
       if (table_.list_sequences != nullptr) return;
       throw std::logic_error(
-          "UserDeserializer::GetSequences gives no list, and neither does FetchedChunk::GetSequences: one of "
-          "them has "
-          "to.");
+          "Neither UserDeserializer::GetSequences nor FetchedChunk::GetSequences returned a list: one of "
+          "them must.");
     }
     CheckEqual(*listed);
     if (!listed->key_texts.empty())
@@ -172,7 +174,7 @@ class UserTable {
     out.keys = chunk.listed->keys.empty() ? nullptr : chunk.listed->keys.data();
   }
 
-  /// The arrays of a chunk.
+  /// Writes the arrays of a chunk.
   void Describe(Chunk& chunk, cntk_reader_user_chunk& out) const {
     const std::vector<UserStreamData>& given = chunk.data.streams_;
     if (given.size() != described_->size())
@@ -215,7 +217,7 @@ class UserTable {
     return raw;
   }
 
-  /// Samples of a dense array without gaps.
+  /// Returns the number of samples of a contiguous dense array.
   static std::size_t Samples(const UserArray& array, const UserStream& stream) {
     const std::size_t value_size = detail::SizeOf(array.element_);
     std::size_t size = value_size;
@@ -223,14 +225,14 @@ class UserTable {
     if (size == 0 || array.values_size_ % size != 0)
       throw std::invalid_argument(
           "Stream '" + stream.name + "': " + std::to_string(array.values_size_ / value_size) +
-          " values are no whole number of samples of " + std::to_string(size / value_size) + ".");
+          " values are not a whole number of samples of " + std::to_string(size / value_size) + ".");
     return array.values_size_ / size;
   }
 
   static void CheckEqual(const UserSequences& listed) {
     const auto check = [&](std::size_t size) {
       if (size != 0 && size != listed.count)
-        throw std::invalid_argument("The lists of sequences are not equally long.");
+        throw std::invalid_argument("The lists of sequences have different lengths.");
     };
     check(listed.lengths.size());
     check(listed.keys.size());
@@ -248,8 +250,8 @@ class UserTable {
       else
         given = table.user_->GetSequences(number);
       if (!given)
-        throw std::logic_error("GetSequences lists chunk 0, but gives no list of chunk " +
-                               std::to_string(number) + ": it has to list all chunks or none.");
+        throw std::logic_error("GetSequences returned a list for chunk 0, but none for chunk " +
+                               std::to_string(number) + ": it must list all chunks or none.");
       CheckEqual(*given);
       table.listed_ = std::move(*given);
       const UserSequences& listed = table.listed_;
@@ -300,7 +302,7 @@ class UserTable {
     return RunCallback(failure, "The deserializer", [&] {
       UserSequence& sequence = *static_cast<UserSequence*>(handle);
       for (std::size_t i = 0; i < sequence.streams_.size(); ++i) {
-        const UserSequence::Data& data = sequence.streams_[i];
+        const UserSequence::StreamValues& data = sequence.streams_[i];
         streams[i].samples = sequence.Samples(i);
         streams[i].values = data.Values();
         streams[i].value_count = data.ValueCount();
@@ -320,12 +322,12 @@ class UserTable {
       std::unique_ptr<UserSequence> sequence(static_cast<UserSequence*>(handle));
       UserTable& table = Of(userdata);
       const std::lock_guard<std::mutex> lock(table.idle_lock_);
-      // Without memory for the list, that of the sequence is not used again, that is all.
+      // If the list cannot grow, the sequence is freed instead of recycled.
       if (table.idle_.size() < kMostIdle) table.idle_.push_back(std::move(sequence));
     });
   }
 
-  /// An empty sequence, with the memory of another one if there is one.
+  /// Returns an empty sequence, recycled if possible.
   std::unique_ptr<UserSequence> TakeIdle() {
     std::unique_ptr<UserSequence> sequence;
     {
@@ -340,7 +342,7 @@ class UserTable {
     return sequence;
   }
 
-  /// Sequences that are kept for their memory: as many as a large minibatch has.
+  /// Maximum number of recycled sequences: as many as a large minibatch has.
   static constexpr std::size_t kMostIdle = 4096;
 
   std::string name_;
@@ -348,8 +350,8 @@ class UserTable {
   SequenceMatcher* matcher_ = nullptr;
   std::shared_ptr<const std::vector<UserStream>> described_;
   std::vector<cntk_reader_user_stream> streams_;
-  std::optional<UserSequences> first_;  // Of chunk 0, until the library asks for it.
-  UserSequences listed_;  // Of the last callback; the library has copied it when the next one comes.
+  std::optional<UserSequences> first_;  // For chunk 0, until the library asks for it.
+  UserSequences listed_;                // From the last callback; copied before the next one.
   std::vector<const char*> key_texts_;
   std::vector<std::size_t> key_text_lengths_;
   std::mutex idle_lock_;

@@ -1,6 +1,7 @@
-// What deserializers of your own hand over: streams, lists of sequences, arrays, single sequences.
+// Data that user-defined deserializers pass to the library: streams, lists of sequences, arrays,
+// single sequences.
 //
-// A part of <cntk_reader.hpp>, which is the one to include.
+// Part of <cntk_reader.hpp>; include that.
 
 #ifndef CNTK_READER_USER_DATA_HPP
 #define CNTK_READER_USER_DATA_HPP
@@ -26,10 +27,10 @@ namespace detail {
 class UserTable;
 }  // namespace detail
 
-/// A stream of a deserializer of your own. Its number is its place in the list.
+/// A stream of a user-defined deserializer. Its number is its position in the list.
 struct UserStream {
   std::string name;
-  std::vector<std::size_t> shape;  ///< Of one sample, first dimension varying fastest; empty for scalars.
+  std::vector<std::size_t> shape;  ///< Of a sample, first dimension fastest; empty for scalars.
   Storage storage = Storage::kDense;
   ElementType element = ElementType::kFloat;
   bool defines_mb_size = false;  ///< Minibatch sizes are measured in this stream's samples.
@@ -37,26 +38,28 @@ struct UserStream {
 
 /// The sequences of a chunk.
 struct UserSequences {
-  std::size_t count = 0;               ///< Their number; may be 0.
-  std::vector<std::uint32_t> lengths;  ///< In samples; empty: all are one sample long.
-  std::vector<std::uint64_t> keys;     ///< Empty: see `key_texts`.
-  /// Keys as texts. Empty, as `keys`: the running number in the whole data.
+  std::size_t count = 0;               ///< Number of sequences; may be 0.
+  std::vector<std::uint32_t> lengths;  ///< In samples. Empty: all have one sample.
+  std::vector<std::uint64_t> keys;     ///< Keys as numbers, or empty.
+  /// Keys as texts, or empty. Without `keys` and `key_texts`, a key is the sequence's ordinal in
+  /// the whole data.
   std::vector<std::string> key_texts;
-  /// Which sample of its key's sequence each one is, where the samples of a sequence stand as sequences of
-  /// their own. Empty: 0 for all.
+  /// If each sample of a sequence is a sequence of its own (frame mode), its sample number within
+  /// the sequence of its key. Empty: 0 for all.
   std::vector<std::uint32_t> sample_indices;
 };
 
 /// A sequence of the reader's first deserializer.
 struct SequenceInfo {
-  std::uint32_t chunk = 0;    ///< Its chunk.
-  std::uint32_t index = 0;    ///< Its place among the chunk's sequences.
-  std::uint32_t samples = 0;  ///< Its length.
-  std::uint32_t sample = 0;   ///< Which sample of its key's sequence it is; see UserSequences.
+  std::uint32_t chunk = 0;    ///< Number of its chunk.
+  std::uint32_t index = 0;    ///< Its position among the chunk's sequences.
+  std::uint32_t samples = 0;  ///< Its length in samples.
+  std::uint32_t sample = 0;   ///< Its sample number: see UserSequences::sample_indices.
   std::uint64_t key = 0;      ///< Its key as a number.
 };
 
-/// Where a sequence is: its chunk, its place among the chunk's sequences, and its length in samples.
+/// Place of a sequence: its chunk, its position among the chunk's sequences, and its length in
+/// samples.
 struct SequencePlace {
   std::uint32_t chunk = 0;
   std::uint32_t index = 0;
@@ -68,7 +71,7 @@ class UserArray {
  protected:
   UserArray() = default;
 
-  /// Keeps a list, and gives a view of it.
+  /// Takes ownership of a list, and returns a view of it.
   template <typename T>
   Span<const T> Keep(std::vector<T> list) {
     auto kept = std::make_shared<const std::vector<T>>(std::move(list));
@@ -91,7 +94,7 @@ class UserArray {
     static_assert(std::is_integral_v<Offset> && std::is_signed_v<Offset> && sizeof(Offset) >= 4,
                   "offsets are std::int32_t or std::int64_t");
     if (offsets.empty())
-      throw std::invalid_argument("A sparse array has no offsets; for no samples there is one.");
+      throw std::invalid_argument("A sparse array has no offsets. Expected one more than samples.");
     indices_ = indices.data();
     index_count_ = indices.size();
     index_size_ = sizeof(Index);
@@ -118,30 +121,30 @@ class UserArray {
   friend class detail::UserTable;
 };
 
-/// A dense array of samples: without gaps, the values of the first sample, of the second, and so on.
+/// A dense array of samples: by default contiguous, sample by sample.
 template <typename T>
 class DenseArray : public UserArray {
  public:
-  /// An array that owns its values.
+  /// Creates an array that owns its values.
   explicit DenseArray(std::vector<T> values) { SetValues(Keep(std::move(values))); }
-  /// An array somewhere else: the chunk's owner has to keep it.
+  /// Creates an array that refers to other memory, which the chunk's owner must keep alive.
   explicit DenseArray(Span<const T> values) { SetValues(values); }
 
-  /// Sets the number of samples; without, it is as many as the values fill.
+  /// Sets the number of samples; by default as many as the values fill.
   DenseArray& SetSamples(std::size_t samples) {
     samples_ = samples;
     return *this;
   }
 
-  /// Sets the shape of a sample, which is then compared with the stream's.
+  /// Sets the shape of a sample, which is then checked against the stream's.
   DenseArray& SetShape(std::vector<std::size_t> shape) {
     shape_ = std::move(shape);
     return *this;
   }
 
-  /// Has `samples` samples read by strides, from the value with the number `first` on: `strides` are the
-  /// values from one index to the next, for each dimension of a sample and then for the samples, negative or
-  /// 0 too.
+  /// Makes the array strided: `samples` samples, starting at the value with the number `first`.
+  /// `strides` are in values, for each dimension of a sample and then for the samples; they may be
+  /// negative or 0.
   DenseArray& SetStrides(std::size_t samples, std::size_t first, std::vector<std::ptrdiff_t> strides) {
     samples_ = samples;
     byte_offset_ = first * sizeof(T);
@@ -151,33 +154,33 @@ class DenseArray : public UserArray {
   }
 };
 
-/// A sparse array of samples: sample s owns the entries from offsets[s] to before offsets[s + 1], each with
-/// its index within the sample. There is one offset more than samples.
+/// A sparse array of samples: sample s has the entries from offsets[s] up to, but not including,
+/// offsets[s + 1], each with its index within the sample. There is one more offset than samples.
 template <typename T, typename Index, typename Offset>
 class SparseArray : public UserArray {
  public:
-  /// An array that owns its lists.
+  /// Creates an array that owns its lists.
   SparseArray(std::vector<T> values, std::vector<Index> indices, std::vector<Offset> offsets) {
     SetValues(Keep(std::move(values)));
     const Span<const Index> kept = Keep(std::move(indices));
     SetPlaces(kept, Keep(std::move(offsets)));
   }
-  /// An array somewhere else: the chunk's owner has to keep it.
+  /// Creates an array that refers to other memory, which the chunk's owner must keep alive.
   SparseArray(Span<const T> values, Span<const Index> indices, Span<const Offset> offsets) {
     SetValues(values);
     SetPlaces(indices, offsets);
   }
 };
 
-/// One stream's data in a chunk: how its samples make sequences.
+/// One stream's data in a chunk, grouped into sequences.
 class UserStreamData {
  public:
   /// Each sample of the array is a sequence.
   static UserStreamData Samples(UserArray array) {
     return UserStreamData(CNTK_READER_GROUPING_SAMPLES, {std::move(array)}, {});
   }
-  /// The array has the samples of all sequences, one sequence after the other; `lengths` are their numbers of
-  /// samples.
+  /// The array has the samples of all sequences, one sequence after another; `lengths` has the
+  /// number of samples of each.
   static UserStreamData Sequences(UserArray array, std::vector<std::uint32_t> lengths) {
     return UserStreamData(CNTK_READER_GROUPING_SEQUENCES, {std::move(array)}, std::move(lengths));
   }
@@ -196,13 +199,14 @@ class UserStreamData {
   std::vector<std::uint32_t> lengths_;
 };
 
-/// One sequence in all streams, filled in by a FetchedChunk. It comes empty, with the memory of another one.
+/// One sequence in all streams, to be filled in by a FetchedChunk. Initially empty; its memory is
+/// recycled.
 class UserSequence {
  public:
   UserSequence(const UserSequence&) = delete;
   UserSequence& operator=(const UserSequence&) = delete;
 
-  /// The values of a dense stream, to be filled: those of the first sample, of the second, and so on.
+  /// Returns the values of a dense stream, to be filled in sample by sample.
   template <typename T>
   std::vector<T>& Dense(std::size_t stream) {
     return List<T>(stream, Storage::kDense);
@@ -226,19 +230,19 @@ class UserSequence {
     streams_[stream].counts.push_back(static_cast<std::int32_t>(values.size()));
   }
 
-  /// The key that minibatches report; without, the one that was listed.
+  /// Sets the key that minibatches report; by default the listed one.
   void SetKey(std::uint64_t key) noexcept { key_ = key; }
-  /// The shape of the samples in a stream whose description leaves it open.
+  /// Sets the shape of the samples in a stream whose description leaves it open.
   void SetShape(std::size_t stream, std::vector<std::size_t> shape) {
     streams_.at(stream).shape = std::move(shape);
   }
-  /// The sequence cannot be used: it is left out, and counted against the reader's `maxErrors`.
+  /// Marks the sequence as unusable: it is left out and counted against the reader's `maxErrors`.
   void SetInvalid() noexcept { is_invalid_ = true; }
 
  private:
   friend class detail::UserTable;
 
-  struct Data {
+  struct StreamValues {
     std::variant<std::vector<float>, std::vector<double>, std::vector<Float16>, std::vector<std::int16_t>,
                  std::vector<std::uint8_t>, std::vector<std::int32_t>, std::vector<std::int64_t>,
                  std::vector<BFloat16>, std::vector<Bool>>
@@ -260,7 +264,7 @@ class UserSequence {
     for (std::size_t i = 0; i < streams_.size(); ++i) SetType(streams_[i], (*described_)[i].element);
   }
 
-  static void SetType(Data& data, ElementType element) {
+  static void SetType(StreamValues& data, ElementType element) {
     switch (element) {
       case ElementType::kFloat:
         data.values = std::vector<float>();
@@ -293,7 +297,7 @@ class UserSequence {
   }
 
   void Clear() {
-    for (Data& data : streams_) {
+    for (StreamValues& data : streams_) {
       std::visit([](auto& list) { list.clear(); }, data.values);
       data.indices.clear();
       data.counts.clear();
@@ -321,28 +325,29 @@ class UserSequence {
     return *list;
   }
 
-  /// Samples that were filled in.
+  /// Returns the number of samples filled in.
   std::size_t Samples(std::size_t stream) const {
     const UserStream& described = (*described_)[stream];
-    const Data& data = streams_[stream];
+    const StreamValues& data = streams_[stream];
     if (described.storage == Storage::kSparseCsc) return data.counts.size();
     std::size_t size = 1;
     for (const std::size_t dimension : data.shape.empty() ? described.shape : data.shape) size *= dimension;
     const std::size_t count = data.ValueCount();
     if (size == 0 || count % size != 0)
       throw std::invalid_argument("Stream '" + described.name + "': " + std::to_string(count) +
-                                  " values are no whole number of samples of " + std::to_string(size) + ".");
+                                  " values are not a whole number of samples of " + std::to_string(size) +
+                                  ".");
     return count / size;
   }
 
   std::shared_ptr<const std::vector<UserStream>> described_;
-  std::vector<Data> streams_;
+  std::vector<StreamValues> streams_;
   std::optional<std::uint64_t> key_;
   bool is_invalid_ = false;
 };
 
-/// A loaded chunk that gives one sequence at a time: images that are decoded, frames that get their
-/// neighbours.
+/// A loaded chunk that returns one sequence at a time, for example images that have to be decoded,
+/// or frames with their neighbours.
 class FetchedChunk {
  public:
   FetchedChunk() = default;
@@ -350,30 +355,34 @@ class FetchedChunk {
   FetchedChunk& operator=(const FetchedChunk&) = delete;
   virtual ~FetchedChunk() = default;
 
-  /// Fills in a sequence; `index` is its place among the chunk's sequences. Called by the thread that reads,
-  /// or by several at once if the configuration says `multiThreadedDeserialization`.
+  /// Fills in a sequence; `index` is its position among the chunk's sequences. Called on the thread
+  /// that reads, or on several at once if the configuration sets `multiThreadedDeserialization`.
   virtual void FetchSequence(std::uint32_t index, UserSequence& sequence) = 0;
-  /// The chunk's sequences, if UserDeserializer::GetSequences does not list them beforehand.
+  /// Returns the chunk's sequences, if UserDeserializer::GetSequences does not list them in
+  /// advance.
   virtual std::optional<UserSequences> GetSequences() { return std::nullopt; }
 };
 
-/// The data of a chunk: arrays of all streams, or an object that gives one sequence at a time.
+/// The data of a chunk: arrays of all streams, or an object that returns one sequence at a time.
 class UserChunk {
  public:
   UserChunk() = default;
-  /// Arrays of all streams, by number, each with the same number of sequences. `owner` keeps the memory of
-  /// arrays that do not own theirs, and whatever else has to live as long as the chunk.
+  /// Creates a chunk from the arrays of each stream, by stream number, all with the same number of
+  /// sequences. `owner` keeps alive the memory of arrays that do not own theirs, and anything else
+  /// that the chunk needs.
   explicit UserChunk(std::vector<UserStreamData> streams, std::shared_ptr<const void> owner = nullptr)
       : streams_(std::move(streams)), owner_(std::move(owner)) {}
-  /// A chunk whose sequences are fetched; UserDeserializer::FetchesSequences has to say true.
+  /// Creates a chunk whose sequences are fetched; UserDeserializer::FetchesSequences must return
+  /// true.
   static UserChunk Fetched(std::unique_ptr<FetchedChunk> fetched) {
-    if (fetched == nullptr) throw std::invalid_argument("There is no chunk to fetch sequences from.");
+    if (fetched == nullptr) throw std::invalid_argument("The FetchedChunk is null.");
     UserChunk chunk;
     chunk.fetched_ = std::move(fetched);
     return chunk;
   }
 
-  /// Keys of the sequences, where chunks of arrays list them. Empty: the library makes some.
+  /// Keys of the sequences of a chunk of arrays, if they are not listed in advance. Empty: chunk *
+  /// 2^32 + index.
   std::vector<std::uint64_t> keys;
 
  private:

@@ -8,7 +8,7 @@ import zipfile
 
 
 def numbers(rng, count):
-    """Random values, some of which text holds exactly."""
+    """Returns random values, some of which text represents exactly."""
     return [rng.choice(['%d', '%.1f', '%.3f', '%.7f', '%.3e']) % rng.uniform(-100, 100) for _ in range(count)]
 
 
@@ -169,7 +169,7 @@ def images(folder, count=12, classes=4, size=(13, 9)):
 
 
 def mean(path, width, height, channels=3):
-    """A mean image as CNTK takes it: OpenCV's XML with one row of float32."""
+    """Writes a mean image for CNTK: OpenCV's XML with one row of float32."""
     values = ' '.join('%.1f' % (i % 97) for i in range(width * height * channels))
     return write(path, (
         '<?xml version="1.0"?>\n<opencv_storage>\n<Channel>%d</Channel>\n<Row>%d</Row>\n<Col>%d</Col>\n'
@@ -178,7 +178,7 @@ def mean(path, width, height, channels=3):
 
 
 def intensity(path):
-    """Principal components of colors, as CNTK takes them: OpenCV's XML."""
+    """Writes principal components of colors for CNTK: OpenCV's XML."""
     matrix = ('<%s type_id="opencv-matrix">\n<rows>%d</rows>\n<cols>3</cols>\n<dt>f</dt>\n<data>\n%s</data></%s>\n')
     values = matrix % ('EigVal', 1, '0.2175 0.0188 0.0045', 'EigVal')
     vectors = '-0.5675 0.7192 0.4009 -0.5808 -0.0045 -0.8140 -0.5836 -0.6948 0.4203'

@@ -1,4 +1,4 @@
-"""Runs cases under CNTK and prints what they read, for one side of a comparison.
+"""Runs cases under CNTK and prints the data they read, for one side of a comparison.
 
 usage: dump.py FOLDER NAME ...       each case works in FOLDER/NAME
        dump.py --list                names and properties of all cases
@@ -20,7 +20,7 @@ from cases import binary, endurance, faults, image, joined, mixed, sequences, sp
 
 
 def main(arguments):
-    # Native code prints to standard output now and then; lines go to a copy of it that only this program has.
+    # Native code sometimes prints to standard output; lines go to a private copy of it.
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
 
@@ -49,7 +49,8 @@ def main(arguments):
             traceback.print_exc()   # a mistake in the case itself, which fails the comparison
             recording.line(step='case', error=type(error).__name__, message=recorder.first_line(error))
         print_line(json.dumps({'end': name}))
-    # The interpreter then ends in its own order, while sources still read: that belongs to what is compared.
+    # The interpreter then exits on its own while sources still read: that is part of the
+    # comparison.
     print_line(json.dumps({'modules': recorder.modules()}))
 
 

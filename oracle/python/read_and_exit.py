@@ -1,5 +1,5 @@
-"""Reads two minibatches of frames from two deserializers of CNTK's speech module, and ends like any program: the source
-is still there, and chunks are still loaded ahead.
+"""Reads two minibatches of frames from two deserializers of CNTK's speech module, and exits normally while the source
+still exists and chunks are still loaded ahead.
 
 usage: read_and_exit.py FOLDER
 """
@@ -14,7 +14,7 @@ from cntk.io import (HTKFeatureDeserializer, HTKMLFDeserializer, MinibatchSource
 
 
 def main(folder):
-    # Several chunks: CNTK's module puts 90,000 frames into one.
+    # Several chunks: CNTK's module puts 90,000 frames into each.
     scp, mlf, states = data.speech(folder, utterances=1500, frames=(150, 250))
     source = MinibatchSource([
         HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, scp=scp))),

@@ -1,4 +1,4 @@
-"""Reads from a deserializer in Python, and ends like any program: the source is still there, and chunks are still loaded ahead.
+"""Reads from a deserializer in Python, and exits while the source still exists and chunks are still loaded ahead.
 
 usage: read_python_and_exit.py FOLDER KIND
 

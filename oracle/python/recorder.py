@@ -1,4 +1,4 @@
-"""What a case reads, printed to the bit: one JSON line for each step."""
+"""Prints the data that a case reads, bit for bit: one JSON line for each step."""
 
 import json
 import os
@@ -10,10 +10,11 @@ from cntk.io import MinibatchSource
 
 CASES = []
 
-# The version that differs from its successors in some ways.
+# This version differs from its successors in some ways.
 OLD = cntk.__version__ == '2.5.1'
 
-# Sources are kept to the end of the process: CNTK crashes where one is destroyed while it reads ahead in Python.
+# Sources are kept until the process ends: CNTK crashes if one is destroyed while it prefetches from
+# Python.
 KEPT = []
 
 
@@ -41,7 +42,7 @@ class Ended(Exception):
 
 
 def first_line(error):
-    """The first line of an exception's text, without the folder of the case, which differs between the sides."""
+    """Returns the first line of an exception's text, without the folder of the case, which differs between the sides."""
     return str(error).split('\n')[0].replace(os.getcwd() + '/', '')
 
 
@@ -65,14 +66,14 @@ class Recorder:
             return None
 
     def source(self, deserializers, **options):
-        """Creates a source of deserializers, also of bare dictionaries; where that fails, the case ends."""
+        """Creates a source from deserializers or bare dictionaries; if that fails, the case ends."""
         made = [_py_dict_to_cntk_dict(d) if type(d) is dict else d for d in deserializers]
         source = self.attempt('create', lambda: MinibatchSource(made, **options))
         if source is None:
             raise Ended()
         KEPT.append(source)
         infos = sorted(source.stream_infos(), key=lambda info: info.m_name)
-        # Streams without a name of their own are named differently in each process.
+        # Generated stream names differ from process to process.
         named = [info for info in infos if not info.m_name.startswith('_ignore')]
         self.line(step='create', streams=[describe(info) for info in named])
         return source
@@ -118,7 +119,7 @@ def state_of(source):
 
 
 def contents(data, info):
-    """All contents of a minibatch in one stream."""
+    """Returns all contents of a minibatch in one stream."""
     result = {'sequences': data.num_sequences, 'samples': data.num_samples, 'sweep_end': bool(data.end_of_sweep),
               'shape': list(data.shape)}
     if data.num_samples == 0:
@@ -128,12 +129,12 @@ def contents(data, info):
     except RuntimeError as error:
         if 'truncated' not in str(error):
             raise
-        # CNTK does not unpack truncated sequences; networks take them.
+        # CNTK cannot unpack truncated sequences, but networks accept them.
         return dict(result, sum=total(data, info))
 
 
 def unpacked(data, info):
-    """Values, and where gaps are. Gaps hold nothing, so they are blanked."""
+    """Returns values and the mask of gaps. The contents of gaps are undefined, so they are zeroed."""
     result = {}
     try:
         mask = np.asarray(data.mask)
@@ -146,8 +147,9 @@ def unpacked(data, info):
     else:
         values = np.array(data.data.asarray())
         if mask is not None and info.m_name == 'lattice':
-            # The bytes of each lattice lie next to each other, and what is between them is left from earlier. CNTK's arrays
-            # have them as if they were steps of a minibatch: step after step, in a step sequence after sequence.
+            # The bytes of each lattice are contiguous, and the bytes between them are undefined.
+            # CNTK's arrays present them as if they were steps of a minibatch: step by step, and
+            # sequence by sequence within a step.
             by_step = np.ascontiguousarray(values.swapaxes(0, 1))
             by_step.reshape(mask.size, -1)[mask.reshape(-1) == 0] = 0
             values = by_step.swapaxes(0, 1)
@@ -158,7 +160,7 @@ def unpacked(data, info):
 
 
 def total(data, info):
-    """The sum of all values, by a network."""
+    """Returns the sum of all values, computed by a network."""
     variable = cntk.sequence.input_variable(info.m_sample_layout.dimensions())
     return float(cntk.reduce_sum(variable, axis=cntk.Axis.all_axes()).eval({variable: data}))
 
@@ -170,12 +172,12 @@ def triplets(matrix):
 
 
 def memory():
-    """Resident memory of this process, in bytes."""
+    """Returns the resident memory of this process in bytes."""
     with open('/proc/self/statm') as file:
         return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
 
 def modules():
-    """The files that stand for CNTK's reader modules in this process."""
+    """Returns the files of the reader modules loaded in this process."""
     with open('/proc/self/maps') as maps:
         return sorted({line.split()[-1] for line in maps if 'Cntk.Composite' in line or 'Cntk.Deserializers' in line})

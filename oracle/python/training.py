@@ -39,7 +39,7 @@ def train(model, loss, metric, inputs, source, minibatch, epoch, epochs, checkpo
 
 
 def prepare():
-    """Sets fixed seeds and deterministic algorithms, so that sums are the same in each run."""
+    """Sets fixed seeds and deterministic algorithms, so that sums are reproducible."""
     cntk.cntk_py.set_fixed_random_seed(1)
     cntk.cntk_py.force_deterministic_algorithms()
     cntk.device.try_set_default_device(cntk.device.cpu())

@@ -9,7 +9,7 @@
 #   python    runs a script with this CNTK
 #   ready     marks a complete installation
 #
-# Installs missing packages of Debian if CNTK_READER_INSTALL_PACKAGES is 1 and root runs it.
+# Installs missing Debian packages if CNTK_READER_INSTALL_PACKAGES is 1 and the user is root.
 #
 # Status 3 means that this machine cannot have it; the last line of the output says why.
 set -euo pipefail
@@ -22,7 +22,7 @@ version=$2
 [ ! -e "$folder/ready" ] || exit 0
 [ "$(uname -sm)" = "Linux x86_64" ] || cannot "CNTK exists for x86-64 Linux only"
 
-# The last CPython that CNTK has packages for is 3.6.
+# CNTK has packages for CPython 3.6 at most.
 is_python36() { [ -n "$1" ] && "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 6))' 2>/dev/null; }
 python=
 for candidate in "${PYTHON36:-}" python3.6 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.6.*/bin/python; do
@@ -30,8 +30,9 @@ for candidate in "${PYTHON36:-}" python3.6 "${PYENV_ROOT:-$HOME/.pyenv}"/version
 done
 [ -n "$python" ] || cannot "CPython 3.6 was not found: not as \$PYTHON36, not as python3.6, not in pyenv"
 
-# Open MPI's runtime. CNTK asks for release 1.10. Release 4.x serves for a single process.
-# awk reads to the end of its input: if it ended early, ldconfig could die of SIGPIPE, and with pipefail this script too.
+# Open MPI's runtime. CNTK asks for release 1.10, but release 4.x works for a single process. awk
+# must read to the end of its input: if it exited early, ldconfig could die of SIGPIPE, and with
+# pipefail this script, too.
 find_library() { ldconfig -p | awk -v name="$1" '$1 == name && !found++ { print $NF }'; }
 mpi=$(find_library libmpi.so.40)
 if [ -z "$mpi" ] && [ "${CNTK_READER_INSTALL_PACKAGES:-}" = 1 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

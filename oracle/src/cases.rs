@@ -18,28 +18,28 @@ use std::sync::{Mutex, PoisonError};
 use tooling::project::{Project, empty_folder};
 use tooling::{Tally, dist, drivers, tools};
 
-/// Random cases of the step in `cargo xtask test`.
+/// Number of random cases in the step of `cargo xtask test`.
 const STEP_CASES: u64 = 150;
-/// Random cases for each old CNTK.
+/// Number of random cases for each old CNTK.
 const OLD_CASES: u64 = 50;
-/// Runs of a program that ends while chunks are loaded, with each of its endings, in that step.
+/// Number of runs per ending, in that step, of a program that ends while chunks are loaded.
 const STEP_EXITS: usize = 10;
-/// Characters of a line that a report shows.
+/// Maximum number of characters shown of a line.
 const SHOWN: usize = 600;
 
-/// What to compare.
+/// Command-line options.
 struct Options {
     version: String,
     cases: u64,
     seed: u64,
     kind: Option<Kind>,
     golden: bool,
-    /// Through this project's module in CNTK's place, instead of through the C++ header.
+    /// Whether this project's module in CNTK is compared, instead of the C++ header.
     module: bool,
-    /// Instead of comparing, the random cases are written into this folder.
+    /// The folder to write the random cases to, instead of comparing them.
     write: Option<PathBuf>,
-    /// With `module`: runs of a program that ends while chunks are loaded, with each of its
-    /// endings.
+    /// With `module`: the number of runs, per ending, of a program that ends while chunks are
+    /// loaded.
     exits: usize,
     threads: usize,
 }
@@ -80,19 +80,19 @@ impl Options {
         Ok(options)
     }
 
-    /// The seed of a random case.
+    /// Returns the seed of a random case.
     fn seed_of(&self, number: usize) -> u64 {
         self.seed.wrapping_add(number as u64)
     }
 
-    /// The command that compares a random case alone.
+    /// Returns the command that compares a single random case.
     fn again(&self, number: usize) -> String {
         let kind = self.kind.map_or_else(String::new, |kind| format!(" --kind {}", kind.name()));
         format!("cargo xtask oracle --no-golden --cases 1 --seed {}{kind}", self.seed_of(number))
     }
 }
 
-/// The command.
+/// Runs the command.
 pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let options = Options::parse(parser)?;
     if let Some(folder) = &options.write {
@@ -115,7 +115,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// Builds what it takes, and compares with a CNTK.
+/// Builds everything needed, and compares with a CNTK.
 fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
@@ -136,7 +136,7 @@ fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     }
     let tally = run(project, cntk, options)?;
     if !options.module || !cntk.is_old() {
-        // Published versions are compared by `cargo xtask cntk-python`, too.
+        // `cargo xtask cntk-python` compares published versions, too.
         return Ok(tally);
     }
     let theirs = cntk.library_path();
@@ -149,7 +149,7 @@ fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     }
 }
 
-/// The modules in old CNTKs, of those that are there: a step.
+/// Compares the modules in the old CNTKs that are available: a step.
 pub fn old_step(project: &Project) -> Result<Tally> {
     let names = install::old_hosts();
     if names.is_empty() {
@@ -162,14 +162,14 @@ pub fn old_step(project: &Project) -> Result<Tally> {
     })
 }
 
-/// The golden cases and random ones, as many as `cases` says or those of the short form: a step,
+/// Compares the golden cases, and `cases` random ones or the number of the short form: a step,
 /// which expects the drivers.
 pub fn step(project: &Project, cases: Option<u64>) -> Result<Tally> {
     without_arguments(project, false, cases)
 }
 
-/// The same for this project's composite module. The short form adds the golden cases with CNTK's
-/// over this project's other modules.
+/// Like [`step`], for this project's composite module. The short form adds the golden cases with
+/// CNTK's composite module over this project's other modules.
 pub fn module_step(project: &Project, cases: Option<u64>) -> Result<Tally> {
     let tally = without_arguments(project, true, cases)?;
     let Installed::Yes(cntk) = install::install(project, install::VERSIONS[0])? else { return Ok(tally) };
@@ -192,7 +192,7 @@ fn without_arguments(project: &Project, module: bool, cases: Option<u64>) -> Res
     }
 }
 
-/// Compares all cases and sums up.
+/// Compares all cases, and sums up the results.
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let images = install::images(project, cntk)?;
     let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
@@ -251,7 +251,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     }
 }
 
-/// Where cases run, and where those that failed are kept.
+/// The folders for running cases, and for keeping failed ones.
 struct Folders {
     work: PathBuf,
     failures: PathBuf,
@@ -266,7 +266,7 @@ impl Folders {
         Ok(folders)
     }
 
-    /// Keeps the case that ran in a folder.
+    /// Keeps a failed case, which ran in `folder`.
     fn keep(&self, name: &str, folder: &Path) -> Result<PathBuf> {
         let kept = self.failures.join(name);
         std::fs::rename(folder, &kept)?;
@@ -274,15 +274,15 @@ impl Folders {
     }
 }
 
-/// How often, at most, a case that differs is run. On a busy machine CNTK needs several attempts to
-/// be right once.
+/// Maximum number of runs of a case that differs. On a busy machine CNTK needs several attempts
+/// until its output is right.
 const ATTEMPTS: usize = 10;
-/// Number of consecutive runs of CNTK that are compared among themselves, to see whether its output
+/// Number of consecutive runs of CNTK that are compared with each other, to see whether its output
 /// changes.
 const RUNS_OF_CNTK: usize = 5;
 
-/// How often, at most, what is left of a case after a known difference is run by itself.
-const MOST_RESTS: usize = 4;
+/// Maximum number of times that the rest of a case after a known difference is run on its own.
+const MAX_RESTS: usize = 4;
 
 /// The result of one case.
 enum Report {
@@ -291,7 +291,7 @@ enum Report {
     Failed(String),
 }
 
-/// Runs a case, again if it differs, and reports how it came out.
+/// Runs a case, repeatedly if it differs, and reports the result.
 fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, again: Option<&str>) -> Report {
     let folder = folders.work.join(thread.to_string());
     let failed = |case: &Case, what: String| -> Result<Report> {
@@ -305,7 +305,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
             Settled::As(Verdict::Known(rule, lines)) => alone(rule, case, lines.number),
             _ => None,
         };
-        for _ in 0..MOST_RESTS {
+        for _ in 0..MAX_RESTS {
             let Some(case) = rest else { break };
             rest = match settle(&case, drivers, &folder)?.0 {
                 Settled::As(Verdict::Same) | Settled::Race => None,
@@ -318,8 +318,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                 Settled::Unsteady => return failed(&case, changes(&case)),
             };
         }
-        // Two equal errors prove nothing about a third party's module: something must have been
-        // read.
+        // Two equal errors prove nothing about a third-party module: something must have been read.
         let is_read = || cntk.lines.iter().any(|line| line.contains("\"keys\":[\""));
         match result {
             Settled::As(Verdict::Same) if case.name.starts_with(third_party::NAMES) && !is_read() => {
@@ -338,7 +337,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
     report().unwrap_or_else(|error| Report::Failed(format!("{}: {error:#}", case.name)))
 }
 
-/// How a case came out after all its runs.
+/// The result of a case after all its runs.
 enum Settled {
     As(Verdict),
     /// CNTK's output changes from run to run.
@@ -347,10 +346,10 @@ enum Settled {
     Unsteady,
 }
 
-/// Runs a case, again where it differs and CNTK is known to race ([`can_race`]): there one equal
-/// run is enough, since now and then CNTK fails, or delivers wrong values, where it is right the
-/// next time. Other differences have to be explained by a rule in the first run. This library's
-/// output must be the same in each run. Also gives CNTK's first output.
+/// Runs a case, repeatedly if it differs and CNTK is known to race ([`can_race`]): in that case one
+/// equal run is enough, because CNTK sometimes fails or delivers wrong values, and is right the
+/// next time. A rule must explain any other difference in the first run. This library's output must
+/// be the same in each run. Also returns CNTK's first output.
 fn settle(case: &Case, drivers: &Drivers, folder: &Path) -> Result<(Settled, Output)> {
     let host = (drivers.cntk, drivers.are_of_modules());
     let judge = |ours: &Output, cntk: &Output| {
@@ -379,7 +378,7 @@ fn settle(case: &Case, drivers: &Drivers, folder: &Path) -> Result<(Settled, Out
     Ok((settled, runs.swap_remove(0)))
 }
 
-/// Where a case differs, and how.
+/// Describes where and how a case differs.
 fn described(case: &Case, lines: &Lines) -> String {
     let step = match lines.number.checked_sub(1).map(|step| case.steps.get(step)) {
         None => "creation",
@@ -390,7 +389,7 @@ fn described(case: &Case, lines: &Lines) -> String {
     format!("{}: line {number} ({step})\n  ours   {ours}\n  CNTK   {cntk}", case.name)
 }
 
-/// The beginning of a line.
+/// Returns the beginning of a line.
 pub fn short(line: &str) -> String {
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} ...", &line[..end]),
@@ -405,7 +404,7 @@ struct Sums {
     failed: usize,
     /// Cases that CNTK cannot run here.
     left_out: usize,
-    /// Cases with what this version of CNTK does not know.
+    /// Cases that use features which this version of CNTK lacks.
     unknown: usize,
     known: BTreeMap<&'static str, (usize, &'static str)>,
 }

@@ -1,6 +1,6 @@
-//! Compares the lines of both drivers, and knows the deliberate differences.
+//! Compares the lines of both drivers, given the deliberate differences.
 //!
-//! Both drivers write with the same code, so equal results are lines that are equal to the byte.
+//! Both drivers write with the same code, so equal results are bytewise equal lines.
 
 mod data;
 mod delivered;
@@ -18,7 +18,7 @@ use dropin::Host;
 use rules::RULES;
 pub use rules::alone;
 
-/// Versions of CNTK from which on something is so, as [`Host::is_before`] takes them.
+/// Versions of CNTK, encoded for [`Host::is_before`].
 const V26: u32 = 20600;
 const V27: u32 = 20700;
 
@@ -32,7 +32,7 @@ pub enum Verdict {
     Different(Lines),
 }
 
-/// Where two outputs begin to differ.
+/// The first difference of two outputs.
 pub struct Lines {
     /// The line's number; 0 is the creation.
     pub number: usize,
@@ -46,13 +46,13 @@ pub struct Lines {
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// What CNTK does there.
+    /// CNTK's behaviour in this case.
     pub what: &'static str,
     applies: fn(&Difference) -> bool,
 }
 
-/// Not a rule for one output: whether CNTK's output changes shows only when the case is repeated,
-/// see [`is_race`].
+/// Not a rule for a single output: only repeating the case shows whether CNTK's output changes, see
+/// [`is_race`].
 pub static RACE: Rule = Rule {
     name: "race",
     what: "CNTK reads a file on two threads through one handle; what it delivers changes from run to run",
@@ -61,20 +61,20 @@ pub static RACE: Rule = Rule {
 
 /// Whether CNTK is known to read files of this case on two threads through one handle: binary
 /// files, and the secondary deserializers of a bundle. Deserializers of other modules than text and
-/// binary count as well, but not those of images.
+/// binary count as well, except those of images.
 pub fn can_race(case: &Case) -> bool {
     let config = case.config.to_lowercase();
     let named = |what: &str| config.matches(what).count();
     let is_alone = named("deserializer\"") == 1;
     if is_alone && named("imagedeserializer\"") == 1 {
-        // Of images that are cut, in a container, CNTK delivers memory that it never wrote.
+        // For truncated images in a container, CNTK delivers memory that it never wrote.
         return case.files.iter().any(|(name, _)| name == "c.zip");
     }
     let deserializers = named("deserializer\"").max(named("module ="));
     deserializers > 1 || deserializers > config.matches("cntktextformatdeserializer\"").count()
 }
 
-/// Whether CNTK's outputs of the same case differ among themselves, up to `line`: at least two of
+/// Whether CNTK's outputs of the same case differ from each other, up to `line`: at least two of
 /// them differ from the most frequent one.
 pub fn is_race(outputs: &[Output], line: usize) -> bool {
     let head = |output: &Output| output.lines.iter().take(line + 1).cloned().collect::<Vec<_>>();
@@ -83,18 +83,19 @@ pub fn is_race(outputs: &[Output], line: usize) -> bool {
     heads.len() - most.unwrap_or(0) >= 2
 }
 
-/// The reader's position before each step of a case, and after the last one. `None` where it
-/// reported none.
+/// The reader's position before each step of a case, and after the last one. `None` if it reported
+/// none.
 pub struct Positions {
-    /// Samples of a sweep.
+    /// Number of samples of a sweep.
     pub sweep: u64,
-    /// Positions, one more than there are steps.
+    /// Positions before each step, and after the last one.
     pub before: Vec<Option<u64>>,
 }
 
 impl Positions {
-    /// Whether, before a step, the reader is in a sweep in which it has gone back. `truncated`
-    /// minibatches hold data that were read earlier, so for them the sweep before counts as well.
+    /// Whether, before a step, the reader has gone back within the current sweep. `truncated`
+    /// minibatches contain data that were read earlier, so for them the previous sweep counts as
+    /// well.
     fn is_after_going_back(&self, steps: &[String], step: usize, truncated: bool) -> bool {
         let mut sweep = 0;
         let mut gone_back = None;
@@ -105,10 +106,10 @@ impl Positions {
                 .copied()
                 .flatten()
                 .zip(self.before.get(number + 1).copied().flatten());
-            // The first step starts the reader: before it there is no position.
+            // The first step starts the reader, so there is no position before it.
             let Some((before, after)) = both else { continue };
-            // At the end of a sweep, a start or a restored state enters the next one, and other
-            // sizes do not.
+            // At the end of a sweep, a start or a restored state enters the next one, but new sizes
+            // do not.
             if name.starts_with("config ") && before == after {
                 continue;
             }
@@ -133,7 +134,7 @@ impl Positions {
 struct Difference<'a> {
     case: &'a Case,
     host: Host,
-    /// This library stands in CNTK's place, as a module.
+    /// Whether this library runs as a module in CNTK's place.
     is_module: bool,
     line: usize,
     ours: &'a Output,
@@ -142,32 +143,32 @@ struct Difference<'a> {
 }
 
 impl Difference<'_> {
-    /// The steps before the one that differs, with CNTK's results.
+    /// The steps before the difference, with CNTK's results.
     fn before(&self) -> impl Iterator<Item = (&str, &str)> {
         let steps = self.case.steps.iter().zip(self.cntk.lines.iter().skip(1));
         steps.take(self.line.saturating_sub(1)).map(|(step, line)| (step.as_str(), line.as_str()))
     }
 
-    /// The step that differs; none if that is the creation, or the end.
+    /// The step that differs; `None` for the creation, or the end.
     fn step(&self) -> Option<&str> {
         self.case.steps.get(self.line.checked_sub(1)?).map(String::as_str)
     }
 
-    /// Whether a line of the configuration is this one.
+    /// Whether the configuration has this line.
     fn has(&self, wanted: &str) -> bool {
         self.case.config.lines().any(|line| line.trim() == wanted)
     }
 
-    /// Whether the step is a minibatch, which at least one side delivered.
+    /// Whether the step is a minibatch that at least one side delivered.
     fn is_minibatch(&self) -> bool {
         let both = [self.ours, self.cntk].map(|output| output.lines.get(self.line));
         self.step() == Some("read")
             && both.iter().any(|line| line.is_some_and(|line| line.contains("\"streams\":")))
     }
 
-    /// Whether every sample that both sides deliver is the same in both, whatever minibatch it is
-    /// in; `skipped` names a stream that is not compared. Images may be transformed at random, and
-    /// are not compared.
+    /// Whether all samples delivered by both sides are equal, whatever minibatches they are in;
+    /// `skipped` names a stream that is not compared. Images may be transformed at random, and are
+    /// not compared.
     fn agrees_by_key(&self, skipped: Option<&str>) -> bool {
         let config = self.case.config.to_lowercase();
         let draws = config.contains("imagedeserializer") || config.contains("imagereader");
@@ -193,7 +194,7 @@ impl Difference<'_> {
         !self.is_module
     }
 
-    /// Whether both lines are minibatches of the same streams, keys and layout, and only dense
+    /// Whether both lines are minibatches with the same streams, keys and layout, and only dense
     /// values differ.
     fn differs_in_dense_values_alone(&self) -> bool {
         let without_values = |output: &Output| -> Option<serde_json::Value> {
@@ -211,8 +212,8 @@ impl Difference<'_> {
         ours.is_some() && ours == cntk
     }
 
-    /// Whether both lines are minibatches that differ in dense values alone, and only in those of
-    /// sequences with keys such as these.
+    /// Whether both lines are minibatches that differ only in dense values of sequences with
+    /// matching keys.
     fn differs_in_dense_values_of(&self, is_such: &dyn Fn(&str) -> bool) -> bool {
         let others = |output: &Output| -> Option<serde_json::Value> {
             let mut line: serde_json::Value = serde_json::from_str(output.lines.get(self.line)?).ok()?;
@@ -225,13 +226,13 @@ impl Difference<'_> {
         self.differs_in_dense_values_alone() && ours.is_some() && ours == cntk
     }
 
-    /// The number of reads that failed.
+    /// The number of failed reads.
     fn failures(&self, output: &Output) -> usize {
         let results = self.case.steps.iter().zip(output.lines.iter().skip(1));
         results.filter(|(step, line)| *step == "read" && is_error(line)).count()
     }
 
-    /// Whether this library has logged a text.
+    /// Whether this library has logged this text.
     fn says(&self, text: &str) -> bool {
         self.ours.messages.contains(text)
     }
@@ -245,14 +246,13 @@ fn is_error(line: &str) -> bool {
     line.contains("\"error\"")
 }
 
-/// Whether a step may lead to another place in the data.
+/// Whether a step may move to another place in the data.
 fn moves(step: &str) -> bool {
     step != "read" && step != "state"
 }
 
-/// Compares with the output of a version of CNTK, which this library was compared with as a module
-/// in its place or through its C++ header. `positions` finds out where the reader stood, if a rule
-/// asks.
+/// Compares this library, as a module in CNTK or through its C++ header, with the output of a
+/// version of CNTK. `positions` computes the reader's positions, if a rule needs them.
 pub fn compare(
     case: &Case,
     (host, is_module): (Host, bool),
@@ -264,7 +264,7 @@ pub fn compare(
     let different = (0..lines).find(|&line| ours.lines.get(line) != cntk.lines.get(line));
     let line = match different {
         Some(line) => line,
-        // A crash of this library is never right.
+        // A crash of this library is never accepted.
         None if ours.end == cntk.end && !matches!(ours.end, End::Crashed(_) | End::Hung) => {
             return Verdict::Same;
         }
@@ -274,7 +274,7 @@ pub fn compare(
         output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
     };
     let difference = Difference { case, host, is_module, line, ours, cntk, positions };
-    // CNTK that does not even open a case explains nothing, unless it is known to crash there.
+    // If CNTK does not even open a case, no rule applies, unless it is known to crash there.
     let is_opened = !cntk.lines.is_empty() || has_repeated_keys_only(case) || !host.exchanges_sequences();
     let known = (ours.end == End::Done && is_opened)
         .then(|| RULES.iter().chain(&old::RULES).find(|rule| (rule.applies)(&difference)))

@@ -14,14 +14,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tooling::project::{Project, empty_folder};
 
-/// Time without a line after which CNTK's driver counts as hung: steps take milliseconds.
+/// Time without output after which CNTK's driver counts as hung: steps take milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time without a line after which this library's driver counts as hung. A hang of this library is
+/// Time without output after which this library's driver counts as hung. A hang of this library is
 /// a failure, so the time is long enough for a very busy machine.
 const OWN_PATIENCE: Duration = Duration::from_secs(60);
-/// How often CNTK's driver is run if it hangs. On a busy machine it may have been slow.
+/// Number of runs of CNTK's driver if it hangs: on a busy machine it may just be slow.
 const ATTEMPTS_IF_HUNG: usize = 3;
-/// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
+/// Time limit for a driver's first line, before which it loads CNTK's libraries, hundreds of
+/// megabytes.
 const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Number of minibatches, and samples of each, that together exceed a sweep of any case.
@@ -41,13 +42,13 @@ pub enum End {
     Hung,
 }
 
-/// What a driver printed, and how it ended.
+/// The output of a driver, and how it ended.
 pub struct Output {
-    /// Lines of JSON: the creation, then one line for each step that was done.
+    /// Lines of JSON: the creation, then one line for each completed step.
     pub lines: Vec<String>,
     /// How it ended.
     pub end: End,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub messages: String,
 }
 
@@ -55,7 +56,7 @@ pub struct Output {
 pub struct Drivers {
     /// This library's driver, or the host's with this project's module.
     ours: PathBuf,
-    /// The driver that has the converters.
+    /// The driver with the converters.
     converter: PathBuf,
     own_module: Option<PathBuf>,
     host: PathBuf,
@@ -64,13 +65,13 @@ pub struct Drivers {
     htk_module: PathBuf,
     image_module: PathBuf,
     library_path: String,
-    /// What CNTK's modules are.
+    /// The version and ABI of CNTK.
     pub cntk: Host,
 }
 
 impl Drivers {
-    /// The drivers that `cargo xtask build` made, over this CNTK. With `own_module`, this library
-    /// is driven through the host's interface, too.
+    /// Returns the drivers built by `cargo xtask build`, with this CNTK. With `own_module`, this
+    /// library is driven through the host's interface, too.
     pub fn new(project: &Project, cntk: &Cntk, own_module: Option<PathBuf>) -> Drivers {
         let folder = project.target.join("drivers");
         let host = dropin::driver_file(project, "host_replay", cntk.host);
@@ -87,7 +88,7 @@ impl Drivers {
         }
     }
 
-    /// Runs a case in a folder of its own, which then holds everything: data, configuration,
+    /// Runs a case in its own folder, which afterwards contains everything: data, configuration,
     /// script, and the output of both (ours.jsonl, cntk.jsonl, and messages beside them).
     pub fn run(&self, case: &Case, folder: &Path) -> Result<(Output, Output)> {
         empty_folder(folder)?;
@@ -116,7 +117,7 @@ impl Drivers {
             }
         }
         if is_old_style(case) {
-            // The module in CNTK's place has no entry that makes such a reader alone.
+            // The module in CNTK's place has no entry point that creates such a reader alone.
             let mut ours = Command::new(&self.converter);
             ours.arg(&config).arg(&script);
             let mut ours = run(ours, folder, "ours", OWN_PATIENCE)?;
@@ -136,7 +137,7 @@ impl Drivers {
         run(self.own(config, script), folder, name, OWN_PATIENCE)
     }
 
-    /// This library's driver on a script.
+    /// Prepares to run this library's driver on a script.
     fn own(&self, config: &Path, script: &Path) -> Command {
         let mut ours = Command::new(&self.ours);
         if let Some(module) = &self.own_module {
@@ -146,14 +147,14 @@ impl Drivers {
         ours
     }
 
-    /// The reader's positions before and after each step of a case that ran in `folder`. `None` if
-    /// the size of a sweep is unknown, because no sweep can be read to its end.
+    /// Returns the reader's positions before and after each step of a case that ran in `folder`.
+    /// `None` if the size of a sweep is unknown, because no sweep can be read to its end.
     pub fn positions(&self, case: &Case, folder: &Path) -> Result<Option<Positions>> {
         let run_steps = |name: &str, steps: &[&str]| -> Result<Vec<Value>> {
             let script = folder.join(format!("{name}.txt"));
             std::fs::write(&script, steps.join("\n") + "\n")?;
             let output = self.run_own(&folder.join("config.cntk"), &script, folder, name)?;
-            // The first line is the creation's.
+            // The first line is the creation.
             let lines = output.lines.iter().skip(1);
             Ok(lines
                 .filter_map(|line| Some(serde_json::from_str::<Value>(line).ok()?["result"].take()))
@@ -191,7 +192,7 @@ pub fn is_old_style(case: &Case) -> bool {
     case.config.starts_with("readerType")
 }
 
-/// A line without the keys of sequences, none of which has a bracket.
+/// Returns a line without the keys of sequences, which contain no brackets.
 fn without_keys(line: &str) -> String {
     const KEYS: &str = "\"keys\":[";
     let mut parts = line.split(KEYS);
@@ -204,8 +205,8 @@ fn without_keys(line: &str) -> String {
     out
 }
 
-/// Runs a driver with its output into files; one that prints nothing for longer than `patience` is
-/// stopped.
+/// Runs a driver with its output in files. A driver that prints nothing for longer than `patience`
+/// is killed.
 pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) -> Result<Output> {
     let path = folder.join(format!("{name}.jsonl"));
     let messages = folder.join(format!("{name}.messages.txt"));
@@ -232,7 +233,7 @@ pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) 
         sleep(Duration::from_millis(2));
     };
     let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-    // CNTK prints to standard output now and then.
+    // CNTK itself sometimes prints to standard output.
     let lines = text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect();
     let messages = String::from_utf8_lossy(&std::fs::read(&messages)?).into_owned();
     Ok(Output { lines, end, messages })

@@ -1,5 +1,5 @@
-//! Programs that end while a module of CNTK still loads chunks ahead: they must end without a
-//! crash, whether they destroy the reader before or not.
+//! Programs that end while a module of CNTK still loads chunks ahead: they must not crash, whether
+//! they destroy the reader first or not.
 
 use crate::drive::{Drivers, End};
 use crate::golden::Case;
@@ -9,15 +9,15 @@ use std::fmt::Write;
 use std::path::Path;
 use tooling::Tally;
 
-/// How a program ends: the last step of its script, and what that is.
+/// Endings of a program: the last step of its script, and a description.
 const ENDINGS: [(Option<&str>, &str); 2] =
     [(None, "that destroys the reader"), (Some("exit"), "that leaves the reader to the end of the process")];
 
 const UTTERANCES: usize = 1500;
 const DIMENSION: usize = 4;
 
-/// Runs a program that reads two minibatches `runs` times with each ending, and compares what it
-/// reads with what CNTK's own module delivers.
+/// Runs a program that reads two minibatches `runs` times with each ending, and compares its data
+/// with those of CNTK's own module.
 pub fn check(drivers: &Drivers, folder: &Path, runs: usize) -> Result<Tally> {
     let mut tally = Tally::default();
     for (ending, what) in ENDINGS {
@@ -42,7 +42,8 @@ pub fn check(drivers: &Drivers, folder: &Path, runs: usize) -> Result<Tally> {
 /// Two minibatches of frames, with features and labels from two deserializers of CNTK's speech
 /// module.
 fn speech() -> Result<Case> {
-    // CNTK's module makes chunks of 90,000 frames: several, so that some are loaded ahead.
+    // CNTK's module makes chunks of 90,000 frames: enough utterances for several chunks, so that
+    // some are loaded ahead.
     let length = |utterance: usize| 200 + utterance * 7 % 100;
     let (mut script, mut labels, mut features, mut frames) =
         (String::new(), "#!MLF!#\n".to_owned(), Vec::new(), 0);
@@ -56,7 +57,7 @@ fn speech() -> Result<Case> {
         }
         frames = last + 1;
     }
-    // HTK's header: frames, their period in units of 100 ns, bytes of a frame, kind (9:
+    // HTK's header: number of frames, period in units of 100 ns, bytes per frame, kind (9:
     // user-defined).
     let mut archive = u32::try_from(frames)?.to_be_bytes().to_vec();
     archive.extend_from_slice(&100_000_u32.to_be_bytes());

@@ -1,12 +1,12 @@
-//! Cases for old versions of CNTK, whose readers know less than later ones.
+//! Adapts cases to old versions of CNTK, whose readers support less.
 
 use crate::drive;
 use crate::golden::Case;
 use dropin::Host;
 
-/// What a configuration may have, and the first version that knows it as later ones do.
+/// Parts of configurations, and the first version that supports them like later ones.
 const SINCE: [(&str, u32); 7] = [
-    // Before, binary data are read by a reader of their own only.
+    // Before, only a separate reader could read binary data.
     ("CNTKBinaryFormatDeserializer", 20100),
     ("Base64ImageDeserializer", 20100),
     ("expandToUtterance", 20100),
@@ -16,15 +16,15 @@ const SINCE: [(&str, u32); 7] = [
     ("maxSequenceSize", 20400),
 ];
 
-/// The case as a host can be asked to run it; none if it cannot.
+/// Returns the case in a form that the host can run; `None` if it cannot.
 pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
     if SINCE.iter().any(|&(key, first)| host.is_before(first) && case.config.contains(key)) {
         return None;
     }
     if host.is_beta() {
         case.steps = case.steps.iter().map(|step| without_sweeps(step)).collect();
-        // Sections of old-style readers are read by the library itself here, which heeds a seed,
-        // and ends epochs of samples as later releases do.
+        // Here the library itself reads sections of old-style readers, heeds a seed, and ends
+        // epochs of samples like later releases.
         let is_read_otherwise =
             case.config.contains("randomizationSeed") || case.steps.iter().any(|step| has_limit(step));
         if drive::is_old_style(&case) && is_read_otherwise {
@@ -34,8 +34,8 @@ pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
     Some(case)
 }
 
-/// A step without sweeps, which cannot be counted: an epoch of some is one of a single sweep, and
-/// there is one endless epoch.
+/// Adapts a step to versions that cannot count sweeps: an epoch of several sweeps becomes an epoch
+/// of one, and only the first endless epoch exists.
 fn without_sweeps(step: &str) -> String {
     let mut words: Vec<&str> = step.split(' ').collect();
     if let ["start", .., samples, sweeps, index] = &mut words[..] {

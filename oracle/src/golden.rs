@@ -1,18 +1,18 @@
-//! The golden cases under tests/golden: what CNTK 2.7 was recorded to deliver.
+//! The golden cases under tests/golden: recorded results of CNTK 2.7.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tooling::project::Project;
 
-/// One recorded case.
+/// A recorded case.
 #[derive(Clone)]
 pub struct Case {
     /// Its name.
     pub name: String,
     /// Result of creating the reader.
     pub create: Value,
-    /// Steps as the replay driver takes them.
+    /// The steps, in the syntax of the replay driver.
     pub steps: Vec<String>,
     /// Recorded result of each step.
     pub results: Vec<Value>,
@@ -20,23 +20,22 @@ pub struct Case {
     pub config: String,
     /// Name and content of each data file.
     pub files: Vec<(String, Vec<u8>)>,
-    /// The first file goes through this library's converters before it is read, if this is not
-    /// `None`.
+    /// How this library's converters rewrite the first file before it is read, if they do.
     pub rewritten: Option<Rewritten>,
 }
 
 /// How a binary file is rewritten.
 #[derive(Clone)]
 pub struct Rewritten {
-    /// Its streams, as the converter takes them.
+    /// Its streams, in the converter's syntax.
     pub streams: String,
-    /// Bytes of a chunk.
+    /// Size of a chunk in bytes.
     pub chunk_size: u64,
     /// `d` for double precision, `s` for the chunks of CNTK's script.
     pub flags: &'static str,
 }
 
-/// All cases, file by file in alphabetical order.
+/// Loads all cases, file by file in alphabetical order.
 pub fn load(project: &Project) -> Result<Vec<Case>> {
     let folder = project.path("tests/golden");
     let mut files = Vec::new();
@@ -60,8 +59,8 @@ pub fn load(project: &Project) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Names of the cases in which CNTK mixes the channels of images, where this library delivers the
-/// channels that were asked for.
+/// Returns the names of the cases in which CNTK mixes the channels of images, and this library
+/// delivers the requested channels.
 pub fn mixed(project: &Project) -> Result<Vec<String>> {
     let path = project.path("tests/golden/mixed-channels.txt");
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -69,7 +68,7 @@ pub fn mixed(project: &Project) -> Result<Vec<String>> {
 }
 
 impl Case {
-    /// The case with the number of values in place of the values of each image.
+    /// Returns the case with the values of each image replaced by their number.
     pub fn without_pixels(&self) -> Case {
         let mut case = self.clone();
         for result in &mut case.results {
@@ -111,9 +110,9 @@ impl Case {
         })
     }
 
-    /// Writes the case's data, configuration and script into a folder; returns the paths of the
-    /// latter two. `@DIR@` in the configuration is left to the driver: it then takes the
-    /// configuration as text, as CNTK did when it was recorded.
+    /// Writes the case's data, configuration and script into a folder, and returns the paths of the
+    /// latter two. The driver replaces `@DIR@` in the configuration: it then passes the
+    /// configuration as text, as when CNTK was recorded.
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {

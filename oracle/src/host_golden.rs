@@ -1,4 +1,4 @@
-//! Runs the golden cases through modules in CNTK's place, with CNTK's own libraries around them.
+//! Runs the golden cases through modules in CNTK's place, together with CNTK's own libraries.
 
 use crate::golden;
 use crate::install::{self, Installed};
@@ -13,25 +13,25 @@ use tooling::Tally;
 use tooling::portable::text as text_of;
 use tooling::project::{Project, empty_folder};
 
-/// Differences that are shown.
+/// Maximum number of differences shown.
 const SHOWN: usize = 20;
 
-/// A case in which CNTK's composite module reads chunks that do not exist: its output, or a crash,
-/// is chance.
+/// Part of the names of cases in which CNTK's composite module reads chunks that do not exist: its
+/// output is random, or it crashes.
 const LOST_CHUNKS: &str = "bundle-missing";
 
-/// CNTK's libraries, and other libraries that they need and the system lacks.
+/// CNTK's libraries, and libraries that they need but the system lacks.
 pub struct Libraries {
     /// The version of the host.
     pub host: Host,
     /// The folder with libCntk.Math.
     pub folder: PathBuf,
-    /// Search path of the loader.
+    /// The loader's search path.
     path: String,
 }
 
 impl Libraries {
-    /// From a search path: folders separated by colons, one of which has CNTK.
+    /// Finds CNTK in a search path of folders separated by colons.
     pub fn find(path: &str) -> Result<Libraries> {
         let mut folders = Vec::new();
         for folder in path.split(':').filter(|folder| !folder.is_empty()) {
@@ -44,26 +44,26 @@ impl Libraries {
         Ok(Libraries { host, folder, path })
     }
 
-    /// The search path with folders in front.
+    /// Returns the search path with folders in front.
     pub fn path(&self, before: &[&Path]) -> String {
         let before = before.iter().map(|folder| format!("{}:", folder.display())).collect::<String>();
         before + &self.path
     }
 }
 
-/// The combinations of modules that are tried.
+/// Combinations of modules.
 #[derive(Clone, Copy)]
 enum Setup {
     /// This project's composite module.
     Composite,
     /// CNTK's composite module over this project's modules of deserializers.
     Deserializers,
-    /// CNTK's modules: whether the records hold for this version of the host.
+    /// CNTK's modules, to see whether the records hold for this version of the host.
     Original,
 }
 
-/// `--libs DIRS [--originals]`: runs the cases with both of this project's modules, and with CNTK's
-/// own ones.
+/// `--libs DIRS [--originals]`: runs the cases with both combinations of this project's modules,
+/// and optionally with CNTK's own.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut path, mut originals) = (None, false);
     while let Some(argument) = parser.next()? {
@@ -96,15 +96,14 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         say!("CNTK {version}, {what}:");
         let tally = check(project, &libraries, setup, Flavor::Release)?;
         say!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
-        // A difference of CNTK's own modules is one of the host's version and no failure.
+        // A difference of CNTK's own modules comes from the host's version, and is not a failure.
         failed += if matches!(setup, Setup::Original) { 0 } else { tally.failed };
     }
     if failed > 0 { bail!("{failed} cases differ.") } else { Ok(()) }
 }
 
-/// Runs the cases through modules that are compiled so that undefined behaviour ends the program,
-/// with the installed CNTK around them: all modules, and CNTK's composite module over the modules
-/// of deserializers.
+/// Runs the cases through modules compiled so that undefined behaviour ends the program, in the
+/// installed CNTK: all modules, and CNTK's composite module over the deserializer modules.
 pub fn undefined(project: &Project) -> Result<Tally> {
     let cntk = match install::install(project, install::VERSIONS[0])? {
         Installed::Yes(cntk) => cntk,
@@ -119,8 +118,7 @@ pub fn undefined(project: &Project) -> Result<Tally> {
     Ok(composite.and(check_below(project, &libraries, flavor)?))
 }
 
-/// The cases with CNTK's composite module over this project's modules of deserializers, as they are
-/// built.
+/// Runs the cases with CNTK's composite module over this project's deserializer modules as built.
 pub fn check_below(project: &Project, libraries: &Libraries, flavor: Flavor) -> Result<Tally> {
     check(project, libraries, Setup::Deserializers, flavor)
 }
@@ -134,7 +132,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup, flavor: Flavor)
         Setup::Composite => own.join(MODULES[0].file(host)),
         Setup::Deserializers | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
     };
-    // Modules of deserializers are found by their names, so each kind goes to a folder of its own.
+    // CNTK finds deserializer modules by their names, so each kind gets its own folder.
     let (modules, originals) = (scratch.join("modules"), scratch.join("originals"));
     std::fs::create_dir_all(&modules)?;
     std::fs::create_dir_all(&originals)?;
@@ -181,7 +179,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup, flavor: Flavor)
     Ok(Tally { passed, failed: failures.len(), ..Tally::default() })
 }
 
-/// CNTK's own module, also where this project's has taken its place.
+/// Returns the path of CNTK's own module, even if this project's has replaced it.
 fn original(folder: &Path, name: &str) -> PathBuf {
     let kept = folder.join(format!("{name}.original"));
     if kept.exists() { kept } else { folder.join(name) }

@@ -1,8 +1,8 @@
-//! Comparisons with real CNTK 2.x: which versions there are ([`install`]), and what this library,
-//! its modules and CNTK itself read, line by line ([`run`]).
+//! Comparisons with real CNTK 2.x: the available versions ([`install`]), and the output of this
+//! library, its modules and CNTK itself, compared line by line ([`run`]).
 //!
-//! [`cases`] compares golden and random cases, [`cntk_python`] programs in Python, [`host_golden`]
-//! the golden cases inside CNTK. [`mod@replay`] compares with the records of CNTK alone.
+//! [`cases`] compares golden and random cases, [`cntk_python`] Python programs, [`host_golden`] the
+//! golden cases inside CNTK. [`mod@replay`] compares only with the records of CNTK.
 
 #[macro_use]
 extern crate tooling;
@@ -28,10 +28,10 @@ use std::path::PathBuf;
 use tooling::Tally;
 use tooling::project::Project;
 
-/// The exit status of a command that could not have CNTK, and compared nothing.
+/// The exit status of a command that compared nothing, because CNTK is not available.
 pub const NOT_INSTALLED: i32 = 3;
 
-/// Runs the command that the arguments begin with. `cargo xtask` passes on those of its users, and
+/// Runs the command named by the first argument. `cargo xtask` passes on its users' commands, and
 /// calls `replay` and `step`.
 pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
     let command = match parser.next()? {
@@ -49,8 +49,8 @@ pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
     }
 }
 
-/// `replay [--every N] [--drivers FOLDER] [PROGRAM ...]`: golden records through the C++ header,
-/// the driver under a program.
+/// `replay [--every N] [--drivers FOLDER] [PROGRAM ...]`: replays golden records through the C++
+/// header, with the driver run under a program.
 fn replay(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut every, mut drivers) = (1, project.target.join("drivers"));
     let mut under = Vec::new();
@@ -93,7 +93,7 @@ fn step(project: &Project, mut parser: Parser) -> Result<()> {
     })
 }
 
-/// Prints the last line, from which the command that runs this program takes the result.
+/// Prints the last line, from which the calling command takes the result.
 fn report(tally: Tally) -> Result<()> {
     say!("{tally}");
     Ok(())

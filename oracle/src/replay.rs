@@ -9,10 +9,11 @@ use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{Tally, machine};
 
-/// Differences that are shown.
+/// Maximum number of differences shown.
 const SHOWN: usize = 20;
 
-/// Replays every `every`-th case by a driver, under a program (Valgrind) if `under` names one.
+/// Replays every `every`-th case with a driver, run under the program `under` (such as Valgrind) if
+/// it is not empty.
 pub fn check(project: &Project, every: usize, driver: &Path, under: &[String]) -> Result<Tally> {
     let scratch = project.target.join("xtask/replay");
     empty_folder(&scratch)?;
@@ -55,8 +56,7 @@ fn replay(project: &Project, case: &Case, driver: &Path, under: &[String], folde
     run.arg(config).arg(script).output()
 }
 
-/// Compares a case in which CNTK mixes the channels of images. Pixels differ, and nothing else
-/// does.
+/// Compares a case in which CNTK mixes the channels of images: only pixels differ.
 fn compare_mixed(case: &Case, output: &str) -> Result<()> {
     ensure!(compare(case, output).is_err(), "no difference: remove the case from mixed-channels.txt");
     compare(&case.without_pixels(), output)
@@ -71,7 +71,7 @@ pub fn compare(case: &Case, output: &str) -> Result<()> {
     let mut lines = lines.iter();
     let create = lines.next().context("no output")?;
     same_result(part(create, "create")?, &case.create, &[]).context("create")?;
-    // The element types of the streams decide in which precision their values are compared.
+    // The element types of the streams determine the precision in which values are compared.
     let doubles: Vec<bool> = match case.create["streams"].as_array() {
         Some(streams) => streams.iter().map(|stream| stream["element"] == "double").collect(),
         None => Vec::new(),
@@ -86,12 +86,12 @@ pub fn compare(case: &Case, output: &str) -> Result<()> {
     Ok(())
 }
 
-/// A member of a line.
+/// Returns a member of a line.
 fn part<'a>(line: &'a Value, name: &str) -> Result<&'a Value> {
     line.get(name).with_context(|| format!("`{name}` is missing in {}", short(line)))
 }
 
-/// Compares one result. An error's kind counts, its wording does not.
+/// Compares one result. For errors, only the kind counts, not the wording.
 fn same_result(got: &Value, recorded: &Value, doubles: &[bool]) -> Result<()> {
     if let Some(kind) = recorded.get("error") {
         ensure!(got.get("error") == Some(kind), "gave {}, CNTK the error {kind}", short(got));
@@ -148,7 +148,7 @@ fn same_values(got: &Value, recorded: &Value, double: bool) -> Result<()> {
     };
     ensure!(got.len() == recorded.len(), "{} values, CNTK has {}", got.len(), recorded.len());
     for (number, (got, recorded)) in got.iter().zip(recorded).enumerate() {
-        // A 0 in the records has lost its sign; tests/golden.rs has a test of its own for signs.
+        // Zeros in the records have lost their signs; tests/golden.rs tests signs.
         let unsigned_zero = recorded.as_u64() == Some(0) && got.as_f64() == Some(0.0);
         let equal = unsigned_zero
             || match (got.as_f64(), recorded.as_f64()) {
@@ -166,7 +166,7 @@ fn same(got: &Value, recorded: &Value, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// The beginning of a value's text.
+/// Returns the beginning of a value's text.
 fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(300) {

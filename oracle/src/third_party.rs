@@ -1,4 +1,4 @@
-//! Cases with a module of a third party: a C++ deserializer and its transforms, from
+//! Cases with a third-party module: a C++ deserializer and its transforms, from
 //! `cpp_tests/third_party.cpp`.
 
 use crate::golden::Case;
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tooling::project::Project;
 
-/// What the names of these cases begin with.
+/// The prefix of the names of these cases.
 pub const NAMES: &str = "third-party-";
 
-/// Builds the module for a host with the compiler alone, as its authors would.
+/// Builds the module for a host with only the compiler, as its authors would.
 fn build(project: &Project, host: Host) -> Result<PathBuf> {
     let folder = project.target.join("xtask/third_party").join(host.name());
     std::fs::create_dir_all(&folder)?;
@@ -23,25 +23,25 @@ fn build(project: &Project, host: Host) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// A configuration and how it is read.
+/// A configuration, and how it is read.
 struct Plan {
     name: &'static str,
-    /// Keys of the reader.
+    /// The keys of the reader.
     head: &'static str,
-    /// The deserializers' sections: `RAMP` begins one of the third party's, `TEXT` is one of text.
+    /// The deserializers' sections: `RAMP` stands for a third-party one, `TEXT` for text.
     deserializers: &'static str,
-    /// Workers and truncation length. Each rank is a case.
+    /// Number of workers, and truncation length. Each rank is a case.
     workers: (u64, u64),
 }
 
 const RANDOMIZED: &str = "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false";
 const TRANSFORMED: &str = "[ RAMP ; input = [ x = [ transforms = ( [ type = \"Scale\" ; factor = 3 ] : [ type = \"Scale\" ; factor = 2 ] ) ] ] ]";
 
-/// A chain for images in which a third party's transform stands between CNTK's.
+/// A chain for images with a third-party transform between CNTK's.
 const INVERTED: &str = "[ IMAGES ; input = [ i = [ transforms = ( [ type = \"Crop\" ; cropType = \"RandomSide\" ; sideRatio = 0.6 ] : \
      [ type = \"Scale\" ; width = 6 ; height = 5 ; channels = 3 ] : [ type = \"Invert\" ; module = \"MODULE\" ] ) ] ; l = [ labelDim = 9 ] ] ]";
 
-/// Cases of images need CNTK's module for them.
+/// Cases of images, which need CNTK's image module.
 const IMAGE_PLANS: [Plan; 4] = [
     Plan { name: "image-in-order", head: "randomize = false", deserializers: INVERTED, workers: (1, 0) },
     Plan { name: "image-randomized", head: "randomize = true", deserializers: INVERTED, workers: (2, 0) },
@@ -101,7 +101,7 @@ const PLANS: [Plan; 13] = [
     },
 ];
 
-/// Builds the module; returns the cases that read with it. `images`: CNTK's module for images can
+/// Builds the module, and returns the cases that use it. `images`: whether CNTK's image module can
 /// be loaded.
 pub fn cases(project: &Project, host: Host, images: bool) -> Result<Vec<Case>> {
     let module = build(project, host)?;

@@ -1,5 +1,5 @@
-//! Training by the BrainScript program of a beta, with CNTK's modules and with this project's: the
-//! same losses to the last digit, also where training stopped and went on.
+//! Training with a beta's BrainScript program, with CNTK's modules and with this project's: losses
+//! are equal to the last digit, even after an interruption.
 
 use crate::cntk_python::Paths;
 use crate::install::Cntk;
@@ -12,10 +12,10 @@ use tooling::project::{Project, empty_folder};
 /// Configurations in oracle/brainscript.
 const NETWORKS: [&str; 4] = ["plane", "digits", "words", "tags"];
 
-/// Epochs of a whole run, and of one that stops early.
+/// Number of epochs of a whole run, and of an interrupted one.
 const EPOCHS: [u32; 2] = [4, 2];
 
-/// Trains each network by both sides, and prints what came out.
+/// Trains each network on both sides, and prints the results.
 pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally> {
     let folder = project.target.join("xtask/brainscript");
     empty_folder(&folder)?;
@@ -29,8 +29,8 @@ pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally
         let ours = train(paths.ours, whole)?;
         forget(&folder)?;
         let begun = train(paths.ours, part)?;
-        // With a finished model there would be nothing to do. Without it, the program goes on from
-        // a checkpoint before.
+        // With a finished model there would be nothing to do. Without it, the program continues
+        // from the checkpoint before.
         std::fs::remove_file(folder.join("model").join(network).with_extension("dnn"))?;
         let ended = train(paths.ours, whole)?;
         forget(&folder)?;
@@ -52,8 +52,8 @@ pub fn compare(project: &Project, cntk: &Cntk, paths: Paths<'_>) -> Result<Tally
     Ok(tally)
 }
 
-/// Trains to the end of an epoch, on from where a checkpoint lies; returns what the program says of
-/// each epoch, but for the time.
+/// Trains to the end of an epoch, continuing from a checkpoint if there is one. Returns the
+/// program's report of each epoch, without times.
 fn train(
     project: &Project,
     cntk: &Cntk,
@@ -80,8 +80,8 @@ fn forget(folder: &Path) -> Result<()> {
     empty_folder(&folder.join("model"))
 }
 
-/// Points in a plane, digits, and sentences of numbered words, whose labels belong to the sentence
-/// or to the word.
+/// Generates points in a plane, digits, and sentences of numbered words, with labels per sentence
+/// or per word.
 fn data(project: &Project, folder: &Path) -> Result<()> {
     let mut state = 5u32;
     let mut random = |bound: u32| {

@@ -1,4 +1,6 @@
-"""Reads CNTK's training data, without CNTK: the same minibatches, in the same order, as NumPy arrays and SciPy matrices.
+"""Reads CNTK's training data without CNTK: the same minibatches, in the same order, as arrays.
+
+The arrays are NumPy arrays and SciPy matrices.
 
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
@@ -60,7 +62,7 @@ from ._transform import Draw, ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
 __version__: str = _native.version
-#: Path of the extension module, which has the whole library inside.
+#: Path of the extension module, which contains the whole library.
 library_path: str = _native.__file__
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""``python -m cntk_reader`` is the command-line tool."""
+"""Runs the command-line tool: ``python -m cntk_reader``."""
 
 import sys
 

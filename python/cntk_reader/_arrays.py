@@ -1,7 +1,7 @@
-"""Tables in memory as deserializers: arrays of NumPy, matrices of SciPy, columns of Arrow and pandas.
+"""Tables in memory as deserializers: NumPy arrays, SciPy matrices, Arrow and pandas columns.
 
-A chunk is a slice of the arrays, which the library reads where they lie. Python runs once for each chunk, and never for a
-sequence.
+A chunk is a slice of the arrays, which the library reads in place. Python code runs once per chunk,
+and never per sequence.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from ._rules import POSITIVE, TABLE, TEXT, Maybe, Whole, Within
 from ._types import ELEMENTS, Array, ColumnLike, CsrLike, element_of
 from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
 
-#: Chunks that the data are divided into: CNTK's default window, so that all data are randomized together.
+#: Number of chunks that the data are divided into: CNTK's default window, so that all data are
+#: randomized together.
 CHUNKS = 128
 
-#: Types that no stream has, and those that have their values. They are converted chunk by chunk.
+#: Unsupported types, and the types that hold their values. Values are converted chunk by chunk.
 _WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.int8): np.dtype(np.int16),
     np.dtype(np.uint16): np.dtype(np.int32),
@@ -31,10 +32,10 @@ _WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.uint64): np.dtype(np.int64),
 }
 
-#: What :func:`from_arrays` takes by name besides arrays.
+#: The options of :func:`from_arrays`.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 
-#: Samples of a sequence, and a number of a class, that the library can count.
+#: Limits of the library: samples of a sequence, class indices, int64 values.
 _MOST_LENGTH = 2**32 - 1
 _MOST_INDEX = 2**31 - 1
 _MOST = 2**63 - 1
@@ -42,17 +43,17 @@ _MOST = 2**63 - 1
 Lengths = Union[Sequence[int], Array, None]
 
 
-#: Samples are looked at when all of them are known.
+#: Samples are checked once all of them are known.
 _IN_SOURCE = Within("by ArrayDeserializer")
 _SIZE = Whole(1, 2**31 - 1)
 
 
 @explained("OneHot(ids, 1000)", ids=_IN_SOURCE, size=Maybe(_SIZE))
 class OneHot(NamedTuple):
-    """Numbers that stand for one-hot vectors: see :func:`one_hot`.
+    """Indices that stand for one-hot vectors: see :func:`one_hot`.
 
-    * ``ids``: one integer for each sample
-    * ``size``: of the vectors; None: that of the categories
+    * ``ids``: one integer per sample
+    * ``size``: size of the vectors; None: the number of categories
     """
 
     ids: ColumnLike
@@ -65,10 +66,11 @@ Samples = Union[ColumnLike, CsrLike, OneHot]
 
 @explained("one_hot(ids, 1000)", ids=_IN_SOURCE, size=Maybe(_SIZE))
 def one_hot(ids: ColumnLike, size: int | None = None) -> OneHot:
-    """Numbers of words or classes, for :func:`from_arrays`: a sparse stream of one-hot vectors of this ``size``.
+    """Declares indices of words or classes as one-hot vectors of ``size``, for :func:`from_arrays`.
 
-    ``ids`` has one integer from 0 to ``size - 1`` for each sample, as an array or a column of Arrow or pandas, also one of lists.
-    int32 is read in place. ``size`` may be left out for categories (pandas) and dictionaries (Arrow).
+    The stream is sparse. ``ids`` has one integer from 0 to ``size - 1`` per sample, as an array, or
+    as a column of Arrow or pandas, which may be a column of lists. int32 is read in place. ``size``
+    may be omitted for categories (pandas) and dictionaries (Arrow).
     """
     return OneHot(ids, size)
 
@@ -77,13 +79,13 @@ class _Column:
     """The samples of a stream, in consecutive pieces."""
 
     def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
-        # What is not aligned, such as a field of packed records, cannot be read in place.
+        # Unaligned arrays, such as a field of packed records, cannot be read in place.
         self.pieces = [piece if piece.flags.aligned else piece.copy() for piece in pieces]
         self.firsts = np.cumsum([0, *(len(piece) for piece in pieces)])
         self.samples = int(self.firsts[-1])
 
     def cut(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Samples ``begin`` to ``end``; a copy only where they lie in several pieces."""
+        """Returns samples ``begin`` to ``end``; a copy only if they span several pieces."""
         place = int(np.searchsorted(self.firsts, begin, "right")) - 1
         parts = []
         while True:
@@ -101,20 +103,20 @@ class _Dense(_Column):
         super().__init__(pieces)
         kind = pieces[0].dtype.newbyteorder("=")
         if 0 in pieces[0].shape[1:]:
-            raise ValueError(f"A sample has the shape {pieces[0].shape[1:]}, and so no value.")
+            raise ValueError(f"A sample has the shape {pieces[0].shape[1:]}, and so no values.")
         self.element: np.dtype[Any] = _WIDER.get(kind, kind)
         if element_of(self.element) is None:
             raise TypeError(
-                f"Values of the type {kind} cannot be delivered: streams have {', '.join(ELEMENTS)}. For example: "
+                f"Values of the type {kind} are not supported: streams have {', '.join(ELEMENTS)}. For example: "
                 "values.astype('float32')."
             )
         self.shape = pieces[0].shape[1:]
 
     def take(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Samples ``begin`` to ``end`` as the library takes them."""
+        """Returns samples ``begin`` to ``end`` in the form that the library takes."""
         samples = self.cut(begin, end)
         if samples.dtype.kind == "u" and samples.dtype.itemsize == 8 and samples.size and int(samples.max()) > _MOST:
-            raise ValueError(f"The value {int(samples.max())} is too large: streams of integers have int64.")
+            raise ValueError(f"The value {int(samples.max())} is too large: it does not fit in int64.")
         return samples.astype(self.element, copy=False)
 
 
@@ -126,24 +128,25 @@ class _Ids(_Column):
         super().__init__(pieces)
         if pieces[0].dtype.kind not in "iu" or pieces[0].ndim != 1:
             raise TypeError(
-                f"Numbers of classes are one integer for each sample, not {pieces[0].dtype} of {pieces[0].ndim} dimensions."
+                f"Class indices must be one integer per sample, not {pieces[0].dtype} of {pieces[0].ndim} dimensions."
             )
         if size is None:
             raise ValueError("The number of classes is not known: pass it as the second argument of one_hot.")
         self.shape = (size,)
-        #: As many ones as a chunk has samples, and the offsets of samples with one value each. All chunks use them.
+        #: Ones for the samples of a chunk, and offsets of samples with one value each, shared by
+        #: all chunks.
         self.filled = np.ones(0, np.float32), np.zeros(1, np.int32)
 
     def take(self, begin: int, end: int) -> Csr:
-        """Samples ``begin`` to ``end`` as the library takes them."""
+        """Returns samples ``begin`` to ``end`` in the form that the library takes."""
         count = end - begin
-        # Several threads may be here; each uses the lists that it sees.
+        # Several threads may run this concurrently; each uses the arrays that it reads here.
         ones, offsets = self.filled
         if count > len(ones):
             self.filled = ones, offsets = np.ones(count, np.float32), np.arange(count + 1, dtype=np.int32)
         ids = self.cut(begin, end)
         if ids.dtype.kind == "u" and ids.dtype.itemsize == 8 and len(ids) and int(ids.max()) > _MOST_INDEX:
-            raise ValueError(f"The number {int(ids.max())} is too large: the vectors have {self.shape[0]} values.")
+            raise ValueError(f"The index {int(ids.max())} is too large: the vectors have {self.shape[0]} values.")
         if ids.dtype not in (np.int32, np.int64):
             ids = ids.astype(np.int32 if ids.dtype.itemsize < 4 else np.int64)
         return Csr(ones[:count], ids, offsets[: count + 1], (count, self.shape[0]))
@@ -155,12 +158,14 @@ class _Sparse:
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
         if len(matrix.shape) != 2:
-            raise ValueError(f"A CSR matrix has rows and columns, and this one has the shape {tuple(matrix.shape)}.")
+            raise ValueError(
+                f"A CSR matrix must have rows and columns, but this one has the shape {tuple(matrix.shape)}."
+            )
         self.samples, size = (int(number) for number in matrix.shape)
         self.shape = (size,)
         self.element = matrix.data.dtype
         if self.element not in (np.float32, np.float64):
-            raise TypeError(f"Values of the type {self.element} cannot be delivered: pass matrix.astype('float32').")
+            raise TypeError(f"Values of the type {self.element} are not supported: pass matrix.astype('float32').")
         for name in ("data", "indices", "indptr"):
             part = getattr(matrix, name)
             if not isinstance(part, np.ndarray) or part.ndim != 1 or np.ma.is_masked(part):
@@ -170,7 +175,7 @@ class _Sparse:
         _check_offsets(matrix.indptr, self.samples, min(len(matrix.indices), len(matrix.data)))
 
     def take(self, begin: int, end: int) -> Csr:
-        """Samples ``begin`` to ``end`` as the library takes them."""
+        """Returns samples ``begin`` to ``end`` in the form that the library takes."""
         offsets = self.matrix.indptr[begin : end + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         values, indices = self.matrix.data[first:last], self.matrix.indices[first:last]
@@ -178,7 +183,7 @@ class _Sparse:
 
 
 def _check_offsets(indptr: npt.NDArray[Any], rows: int, entries: int) -> None:
-    """Refuses row offsets of a CSR matrix that are none."""
+    """Refuses invalid row offsets of a CSR matrix."""
     if len(indptr) != rows + 1:
         raise ValueError(f"The CSR matrix has {rows} rows, but {len(indptr)} entries in indptr instead of one more.")
     falls = indptr[1:] < indptr[:-1]
@@ -192,30 +197,31 @@ def _check_offsets(indptr: npt.NDArray[Any], rows: int, entries: int) -> None:
 
 
 def _plain(value: Any) -> npt.NDArray[Any]:
-    """A value as an array, which has nothing in it that gets lost so."""
+    """Converts a value to an array, and refuses values that would lose information."""
     if np.ma.is_masked(value):
         masked = int(np.ma.getmaskarray(value).sum())
         raise ValueError(f"{masked} values are masked: fill them, values.filled(0), or leave them out.")
     try:
         return np.asarray(value)
-    # Frameworks raise of everything that NumPy cannot see: tensors on other devices, with gradients, of other types.
+    # Frameworks raise arbitrary exceptions for tensors on other devices, with gradients, or of
+    # types that NumPy lacks.
     except Exception as error:
         raise TypeError(f"{type(value).__name__} cannot be read as an array: {error}") from None
 
 
 def _check_frame(value: Any, array: npt.NDArray[Any]) -> None:
-    """Refuses a column or table of pandas whose values change when they become an array, and missing values."""
+    """Refuses missing values, and a pandas object whose values would change in an array."""
     kinds = list(value.dtypes) if hasattr(value, "columns") else []
     is_pandas = hasattr(value, "iloc")
     if not is_pandas and len(set(map(str, kinds))) > 1:
-        raise TypeError("The columns of the table have different types: cast them to one.")
+        raise TypeError("The columns of the table have different types: cast them to one type.")
     for place, kind in enumerate(kinds if is_pandas else ()):
         if not isinstance(kind, np.dtype):
             raise TypeError(f"Column {place} has values of the type {kind}: pass each such column by itself.")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
-            f"{int(np.isnan(array).sum())} values are missing (NaN): fill them, or leave them out. If they are meant, pass "
-            "values.to_numpy()."
+            f"{int(np.isnan(array).sum())} values are missing (NaN): fill them, or leave them out. If they are intended, "
+            "pass values.to_numpy()."
         )
     if is_pandas and array.dtype.kind == "f" and len(set(kinds)) > 1:
         for place, kind in enumerate(kinds):
@@ -227,7 +233,7 @@ def _check_frame(value: Any, array: npt.NDArray[Any]) -> None:
 
 
 def _columns(value: Any) -> _arrow.Column:
-    """Pieces, lengths and categories of anything but sparse matrices."""
+    """Returns pieces, lengths and categories of a value that is not a sparse matrix."""
     dtype = getattr(value, "dtype", None)
     categories = getattr(dtype, "categories", None)
     if categories is not None and (hasattr(value, "cat") or hasattr(value, "codes")):
@@ -262,7 +268,7 @@ def _columns(value: Any) -> _arrow.Column:
 
 
 def _read(value: Any) -> tuple[_Dense | _Ids | _Sparse, npt.NDArray[np.int64] | None]:
-    """A stream, and the lengths of its sequences if it has lengths of its own."""
+    """Returns a stream, and the lengths of its sequences if it has its own lengths."""
     if getattr(value, "format", None) == "csr" and hasattr(value, "indptr"):
         return _Sparse(value), None
     is_one_hot = isinstance(value, OneHot)
@@ -276,15 +282,16 @@ def _read(value: Any) -> tuple[_Dense | _Ids | _Sparse, npt.NDArray[np.int64] | 
 def _lengths(
     samples: int, own: npt.NDArray[np.int64] | None, given: Lengths, is_for_this_stream: bool
 ) -> npt.NDArray[np.int64] | None:
-    """The lengths of a stream's sequences, from the lengths that it has and those that were given; None: all are 1."""
+    """Returns the lengths of a stream's sequences, from its own and the given ones; None: all are
+    1."""
     if given is not None:
         wanted = _plain(given)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
-            raise ValueError(f"Lengths are a list of integers, not {wanted.dtype} of {wanted.ndim} dimensions.")
+            raise ValueError(f"Lengths must be a list of integers, not {wanted.dtype} of {wanted.ndim} dimensions.")
         wanted = wanted.astype(np.int64)
         if own is not None and not np.array_equal(own, wanted):
-            raise ValueError("The lists of the column have other lengths than `lengths`: leave `lengths` out.")
-        # One sample for each sequence, such as a label.
+            raise ValueError("The lists of the column have other lengths than `lengths`: omit `lengths`.")
+        # One sample per sequence, such as a label.
         is_single = own is None and samples == len(wanted) and not is_for_this_stream
         own = np.ones(samples, np.int64) if is_single else wanted
         _check_positive(wanted)
@@ -315,7 +322,10 @@ def _check_positive(lengths: npt.NDArray[np.int64]) -> None:
     chunk_size=Maybe(POSITIVE),
 )
 class ArrayDeserializer(ComposableUserDeserializer):
-    """Arrays in memory as a deserializer: see :func:`from_arrays`, whose ``arrays`` are a mapping here."""
+    """Arrays in memory as a deserializer: see :func:`from_arrays`.
+
+    Here ``arrays`` is a mapping from stream names to arrays.
+    """
 
     thread_safe = True
 
@@ -364,7 +374,8 @@ class ArrayDeserializer(ComposableUserDeserializer):
                 raise ValueError(
                     f"The lengths add up to {total}, but no array has {total} samples: {_listed(self._streams)}."
                 )
-        #: By stream, the first sample of each sequence and the end of the last one; None: each sample is a sequence.
+        #: By stream, the first sample of each sequence and the end of the last one. None: each
+        #: sample is a sequence.
         self._offsets = {name: None if own is None else _offsets(own) for name, own in own_lengths.items()}
         self._lengths = self._declared(own_lengths, minibatch_stream)
         self._keys = checked(keys, self._count)
@@ -375,7 +386,10 @@ class ArrayDeserializer(ComposableUserDeserializer):
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
     ) -> npt.NDArray[np.uint32] | None:
-        """What sequences count in minibatch sizes: their samples in the stream that defines it, else in the longest one."""
+        """Returns the sizes of sequences in minibatches.
+
+        A sequence counts its samples in the stream that defines the size, or in its longest stream.
+        """
         if defines is not None:
             counted = [lengths[defines]]
         else:
@@ -387,7 +401,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         return None if longest is None else longest.astype(np.uint32)
 
     def _chunks(self, chunk_size: int | None) -> npt.NDArray[np.int64]:
-        """The sequences at which chunks begin, and the end of the last one."""
+        """Returns the sequences at which chunks begin, and the end of the last one."""
         ends = np.arange(1, self._count + 1) if self._lengths is None else np.cumsum(self._lengths, dtype=np.int64)
         size = -(-int(ends[-1]) // CHUNKS) if chunk_size is None else chunk_size
         bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size), "right")
@@ -395,7 +409,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         return made
 
     def stream_infos(self) -> list[StreamInformation]:
-        """The streams, in the order of the arrays."""
+        """Returns the streams, in the order of the arrays."""
         return [
             StreamInformation(
                 name,
@@ -409,17 +423,17 @@ class ArrayDeserializer(ComposableUserDeserializer):
         ]
 
     def num_chunks(self) -> int:
-        """The number of chunks."""
+        """Returns the number of chunks."""
         return len(self._bounds) - 1
 
     def get_sequences(self, chunk_id: int) -> SequenceList:
-        """The sequences of a chunk."""
+        """Returns the sequences of a chunk."""
         begin, end = self._bounds[chunk_id : chunk_id + 2]
         lengths = None if self._lengths is None else self._lengths[begin:end]
         return SequenceList(int(end - begin), lengths, None if self._keys is None else self._keys[begin:end])
 
     def get_chunk(self, chunk_id: int) -> dict[str, ChunkValue]:
-        """The data of a chunk: slices of the arrays."""
+        """Returns the data of a chunk: slices of the arrays."""
         begin, end = (int(bound) for bound in self._bounds[chunk_id : chunk_id + 2])
         return {name: self._slice(name, begin, end) for name in self._streams}
 
@@ -456,30 +470,35 @@ def from_arrays(
     chunk_size: int | None = None,
     **arrays: Samples,
 ) -> ArrayDeserializer:
-    """A deserializer of arrays in memory, which are not copied: one stream for each named array.
+    """Returns a deserializer of arrays in memory, without copies: one stream per named array.
 
-    Each array has one sample after the other, the samples of all sequences:
+    Each array holds the samples of all sequences, one after the other:
 
-    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), floats, integers or bool. A
-      stream has its array's type, except that int8 becomes int16, uint16 int32, uint32 and uint64 int64, chunk by chunk;
-    * a CSR matrix of SciPy: one row a sample, a sparse stream;
-    * :func:`one_hot` of integers: a sparse stream of words or classes;
-    * a column of pandas; categories become one-hot vectors;
-    * a column of Arrow, from pyarrow, Polars and others: numbers, lists of a fixed size (one sample each), lists (one sequence each);
-      dictionaries become one-hot vectors.
+    * NumPy, or anything that ``np.asarray`` takes without a copy: shape (samples, *shape of a
+      sample), floats, integers or bool. The stream has the array's type, except that int8 becomes
+      int16, uint16 int32, uint32 and uint64 int64, chunk by chunk
+    * a SciPy CSR matrix with one row per sample: a sparse stream
+    * :func:`one_hot` of integers: a sparse stream of words or classes
+    * a pandas column; categories become one-hot vectors
+    * an Arrow column, from pyarrow, Polars and others: numbers, lists of fixed size (one sample
+      each) or lists (one sequence each); dictionaries become one-hot vectors
 
-    ``lengths``: the number of samples of each sequence, for all arrays, or by name. An array with as many samples as there are
-    lengths has one sample for each sequence. Without ``lengths`` each sample is a sequence, except in Arrow's lists, which have
-    lengths of their own. ``keys``: numbers or texts, one for each sequence, to join the data with those of other
-    deserializers; without them a key is the sequence's number. Different texts are different keys, ``"007"`` and ``"7"``, too;
-    texts that all show numbers as Python prints them may be joined with numbers. None, NaN and other nulls are refused.
-    ``minibatch_stream``: the stream whose samples count in minibatch sizes, instead of the longest one.
+    ``lengths`` is the number of samples of each sequence, for all arrays, or by name. An array with
+    as many samples as there are lengths has one sample per sequence. Without ``lengths`` each
+    sample is a sequence, except in Arrow lists, which have their own lengths.
 
-    ``chunk_size``: samples of a chunk, the unit in which data are randomized and shared out among workers. The default makes 128
-    chunks, which is the default window.
+    ``keys`` are numbers or texts, one per sequence, for joining the data with other deserializers;
+    without them the key is the sequence's number. Different texts are different keys, ``"007"`` and
+    ``"7"`` too. Texts may be joined with numbers if all of them are numbers as Python prints them.
+    None, NaN and other nulls are refused.
 
-    Arrays must not change while a source reads them. :class:`ArrayDeserializer` takes names that are no Python names, or that this
-    function has a meaning for.
+    ``minibatch_stream`` is the stream whose samples count in minibatch sizes, instead of the
+    longest one. ``chunk_size`` is the number of samples of a chunk, the unit in which data are
+    randomized and distributed among workers. The default makes 128 chunks, which is the default
+    window.
+
+    Arrays must not change while a source reads them. Use :class:`ArrayDeserializer` for stream
+    names that are not Python identifiers, or that are options of this function.
     """
     for name, value in arrays.items():
         is_array = isinstance(value, OneHot) or not isinstance(value, (int, str, list, tuple))

@@ -1,5 +1,6 @@
-"""Columns of Arrow, taken over through its C data interface: pyarrow, Polars, pandas and others offer it without a dependency.
+"""Columns of Arrow, imported through its C data interface.
 
+pyarrow, Polars, pandas and others offer it, so no dependency is needed:
 https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """
 
@@ -13,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-#: NumPy's types by Arrow's formats.
+#: NumPy types by Arrow format.
 _PRIMITIVE = {
     b"c": np.int8,
     b"C": np.uint8,
@@ -82,15 +83,15 @@ Struct = TypeVar("Struct", _Schema, _Array)
 
 
 class Column(NamedTuple):
-    """What a column has: samples in consecutive pieces, each of shape (samples, *shape of a sample)."""
+    """An imported column: samples in consecutive pieces of shape (samples, *shape of a sample)."""
 
     pieces: list[npt.NDArray[Any]]
-    lengths: npt.NDArray[np.int64] | None  #: samples of each sequence, if the column is one of lists
-    categories: int | None  #: if the values are numbers of categories: how many there are
+    lengths: npt.NDArray[np.int64] | None  #: samples of each sequence, in a column of lists
+    categories: int | None  #: number of categories, if the values are category codes
 
 
 class _Owned(Generic[Struct]):
-    """A struct that was filled for us, and is released when nothing refers to it any more."""
+    """A struct that we own, and release once nothing refers to it."""
 
     def __init__(self, struct: Struct) -> None:
         self.struct: Struct = struct
@@ -101,7 +102,7 @@ class _Owned(Generic[Struct]):
 
 
 class _View:
-    """Memory of an array for NumPy, which keeps this object alive, and this object the owner."""
+    """Memory of an array for NumPy, which keeps this object alive, and so the owner."""
 
     def __init__(self, owner: Any, address: int, count: int, dtype: np.dtype[Any]) -> None:
         self.owner = owner
@@ -109,17 +110,17 @@ class _View:
 
 
 def is_arrow(value: Any) -> bool:
-    """Whether a value offers Arrow's interface."""
+    """Returns whether a value offers Arrow's interface."""
     return hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__")
 
 
 def read(value: Any) -> Column:
-    """Takes a column over: an array or a chunked array."""
+    """Imports a column: an array or a chunked array."""
     if hasattr(value, "__arrow_c_array__"):
         schema_capsule, array_capsule = value.__arrow_c_array__()
         schema = _Schema.from_address(_capsule_pointer(schema_capsule, b"arrow_schema"))
         array = _Array.from_address(_capsule_pointer(array_capsule, b"arrow_array"))
-        # The capsules release what they hold.
+        # The capsules release the structs.
         return _join([_column(schema, array, (schema_capsule, array_capsule))])
     capsule = value.__arrow_c_stream__()
     stream = _Stream.from_address(_capsule_pointer(capsule, b"arrow_array_stream"))
@@ -142,21 +143,21 @@ def _check(stream: _Stream, status: int) -> None:
         raise ValueError(f"The Arrow stream has failed: {(text or b'').decode(errors='replace') or status}.")
 
 
-def _join(columns: list[_Part]) -> Column:
+def _join(columns: list[_ColumnChunk]) -> Column:
     listed = [column.lengths for column in columns if column.lengths is not None]
     lengths = np.concatenate(listed) if listed else None
     pieces = [column.values for column in columns]
     dictionaries = [column.dictionary for column in columns]
     if dictionaries[0] is None:
         return Column(pieces, lengths, None)
-    # Each chunk has a dictionary of its own: one code may stand for another value in the next chunk.
+    # Each chunk has its own dictionary: a code may stand for another value in the next chunk.
     known: dict[Any, int] = {}
     for place, dictionary in enumerate(dictionaries):
         own = [known.setdefault(value, len(known)) for value in dictionary or ()]
         codes = pieces[place]
         if len(codes) and (int(codes.min()) < 0 or int(codes.max()) >= len(own)):
             raise ValueError(
-                f"The Arrow column has codes from {codes.min()} to {codes.max()}, and a dictionary of {len(own)}."
+                f"The Arrow column has codes from {codes.min()} to {codes.max()}, but a dictionary of {len(own)} values."
             )
         if own != list(range(len(own))):
             pieces[place] = np.asarray(own, np.int64)[codes]
@@ -165,7 +166,7 @@ def _join(columns: list[_Part]) -> Column:
     return Column(pieces, lengths, len(known))
 
 
-class _Part(NamedTuple):
+class _ColumnChunk(NamedTuple):
     """One chunk of a column."""
 
     values: npt.NDArray[Any]
@@ -173,7 +174,7 @@ class _Part(NamedTuple):
     dictionary: list[Any] | None  #: the values that codes stand for
 
 
-def _column(schema: _Schema, array: _Array | None, owner: Any) -> _Part:
+def _column(schema: _Schema, array: _Array | None, owner: Any) -> _ColumnChunk:
     form = schema.format
     if form in (b"+l", b"+L"):
         _extension_shape(schema)
@@ -186,15 +187,15 @@ def _column(schema: _Schema, array: _Array | None, owner: Any) -> _Part:
                 begin, end, lengths = int(offsets[0]), int(offsets[-1]), np.diff(offsets)
         child = None if array is None else array.children[0].contents
         values, dictionary = _samples(schema.children[0].contents, child, owner, begin, end)
-        return _Part(values, lengths, dictionary)
+        return _ColumnChunk(values, lengths, dictionary)
     values, dictionary = _samples(schema, array, owner, 0, 0 if array is None else array.length)
-    return _Part(values, None, dictionary)
+    return _ColumnChunk(values, None, dictionary)
 
 
 def _samples(
     schema: _Schema, array: _Array | None, owner: Any, begin: int, end: int
 ) -> tuple[npt.NDArray[Any], list[Any] | None]:
-    """The samples from ``begin`` to ``end``, and the dictionary if they are codes."""
+    """Returns samples ``begin`` to ``end``, and the dictionary if they are codes."""
     form, width = schema.format, None
     shape = _extension_shape(schema)
     inner_schema, inner = schema, array
@@ -210,8 +211,8 @@ def _samples(
     if dtype is None:
         shown = inner_schema.format.decode(errors="replace")
         raise TypeError(
-            f"The Arrow format '{shown}' cannot be read as samples. There are numbers, lists of numbers, lists of fixed size, lists "
-            "of lists of fixed size, and dictionaries: cast the column to one of them."
+            f"The Arrow format '{shown}' cannot be read as samples. Supported are numbers, lists of numbers, lists of fixed "
+            "size, lists of lists of fixed size, and dictionaries: cast the column to one of them."
         )
     if inner is None:
         values = np.zeros(0, dtype)
@@ -231,7 +232,10 @@ def _samples(
 
 
 def _extension_shape(schema: _Schema) -> tuple[int, ...] | None:
-    """The shape of a sample that an extension type states. Other extension types give their storage another meaning."""
+    """Returns the shape of a sample that an extension type states.
+
+    Other extension types are refused: they give their storage another meaning.
+    """
     entries = _metadata(schema)
     name = entries.get(b"ARROW:extension:name")
     if name is None:
@@ -242,13 +246,14 @@ def _extension_shape(schema: _Schema) -> tuple[int, ...] | None:
         if permutation is None or list(permutation) == sorted(permutation):
             return tuple(int(size) for size in described["shape"])
     raise TypeError(
-        f"The Arrow column has the extension type '{name.decode(errors='replace')}', which this package does not know in this form: "
-        "cast the column to its storage."
+        f"The Arrow column has the extension type '{name.decode(errors='replace')}', which this package does not know "
+        "in this form: cast the column to its storage."
     )
 
 
 def _metadata(schema: _Schema) -> dict[bytes, bytes]:
-    """The metadata of a field: a number of pairs, and for each text its length and its bytes."""
+    """Parses the metadata of a field: the number of pairs, then the length and bytes of each
+    text."""
     if not schema.metadata:
         return {}
     at = schema.metadata
@@ -267,12 +272,12 @@ def _metadata(schema: _Schema) -> dict[bytes, bytes]:
     return {text(): text() for _ in range(number())}
 
 
-#: Formats of values that are compared by their bytes, by their size: times and dates.
+#: Sizes of formats that are compared by their bytes: times and dates.
 _OF_SIZE = {b"tdD": 4, b"tdm": 8, b"tts": 4, b"ttm": 4, b"ttu": 8, b"ttn": 8}
 
 
 def _dictionary(schema: _Schema, array: _Array) -> list[Any]:
-    """The values of a dictionary, so that equal ones are equal here."""
+    """Returns the values of a dictionary in a form in which equal values compare equal."""
     if _nulls(array, 0, array.length):
         raise ValueError("The dictionary of the Arrow column has a null among its values: fill it, or leave it out.")
     form, count = schema.format, int(array.length)
@@ -297,15 +302,15 @@ def _dictionary(schema: _Schema, array: _Array) -> list[Any]:
         size = int(bits[0]) // 8 if bits else 16
     if size is None or size == 0:
         raise TypeError(
-            f"The dictionary of the Arrow column has values of the format '{form.decode(errors='replace')}', which cannot be compared: "
-            "cast them to texts."
+            f"The dictionary of the Arrow column has values of the format '{form.decode(errors='replace')}', which cannot "
+            "be compared: cast them to texts."
         )
     start = (array.buffers[1] or 0) + array.offset * size
     return [ctypes.string_at(start + place * size, size) for place in range(count)]
 
 
 def _viewed(array: _Array, place: int) -> bytes:
-    """A text or bytes of an array of views: up to 12 bytes in the view itself, else a buffer and a place in it."""
+    """Returns a value of a view array: up to 12 bytes are inline, longer ones in a buffer."""
     view = array.buffers[1] + 16 * (array.offset + place)
     length, _, buffer, offset = (ctypes.c_int32.from_address(view + 4 * part).value for part in range(4))
     if length <= 12:
@@ -314,16 +319,16 @@ def _viewed(array: _Array, place: int) -> bytes:
 
 
 def _numbers(owner: Any, array: _Array, begin: int, end: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values from ``begin`` to ``end``. A copy only of booleans, which are bits."""
+    """Returns the values from ``begin`` to ``end``. Only booleans, which are bits, are copied."""
     if begin < 0 or end > array.length or begin > end:
-        raise ValueError(f"The Arrow column refers to the values {begin} to {end} of {array.length}.")
+        raise ValueError(f"The Arrow column refers to values {begin} to {end}, but there are {array.length}.")
     if dtype == np.bool_:
         return _bits(array, 1, begin, end)
     return _buffer(owner, array, 1, begin, end - begin, dtype)
 
 
 def _bits(array: _Array, number: int, begin: int, end: int) -> npt.NDArray[np.bool_]:
-    """Bits of a buffer, from ``begin`` to ``end``."""
+    """Returns bits ``begin`` to ``end`` of a buffer."""
     address = array.buffers[number]
     first, last = array.offset + begin, array.offset + end
     if not address or first == last:
@@ -341,7 +346,7 @@ def _buffer(owner: Any, array: _Array, number: int, begin: int, count: int, dtyp
 
 
 def _nulls(array: _Array, begin: int, end: int) -> int:
-    """Nulls among the values from ``begin`` to ``end``."""
+    """Counts the nulls among the values from ``begin`` to ``end``."""
     validity = array.buffers[0] if array.n_buffers else None
     if array.null_count == 0 or not validity:
         return 0

@@ -31,9 +31,10 @@ from ._types import ELEMENTS, DType, element_of
 if TYPE_CHECKING:
     from ._transform import Transform
 
-#: Values of options: numbers, texts, sections, lists.
+#: An option's value: a number, text, section or list.
 Value = Union[bool, int, float, str, "Mapping[str, Value]", "Sequence[Value]"]
-#: Keys and values of a section. Users' transforms stand in it as themselves until their source gives them names.
+#: Keys and values of a section. It contains users' transforms themselves until their source names
+#: them.
 Section = dict[str, object]
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Sequence[Path]]
@@ -41,14 +42,14 @@ Paths = Union[Path, Sequence[Path]]
 
 @runtime_checkable
 class HasSection(Protocol):
-    """What has options."""
+    """An object that makes up a section of the configuration."""
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         ...
 
 
-#: One of the library's transforms, one of the user's own, or keys of the configuration.
+#: A transform of the library, a user's transform, or configuration keys.
 AnyTransform = Union[HasSection, "Transform", Mapping[str, Value]]
 
 _STREAMS = "StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))"
@@ -61,7 +62,7 @@ def _are_streams(name: str, value: object) -> object:
 def _is_field(name: str, value: object) -> object:
     if value is not None and not isinstance(value, str):
         raise TypeError(
-            f"The first argument of StreamDef, {name}, is the stream's name in the file, and {value!r} is no name."
+            f"The first argument of StreamDef, {name}, is the stream's name in the file, but {value!r} is not a name."
         )
     return None if value is None else TEXT(name, value)
 
@@ -77,17 +78,15 @@ def _is_element(name: str, value: object) -> object:
 
 def _are_transforms(name: str, value: object) -> object:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(
-            f"{name} has to be a list of transforms, and {value!r} is none. For example: [Scale(224, 224, 3)]"
-        )
+        raise TypeError(f"{name} must be a list of transforms, not {value!r}. For example: [Scale(224, 224, 3)]")
     for place, one in enumerate(value):
         is_transform = isinstance(one, (HasSection, Mapping)) or hasattr(one, "apply")
         if not is_transform or isinstance(one, type):
-            raise TypeError(f"{name}[{place}] is {one!r}, which is no transform. For example: [Scale(224, 224, 3)]")
+            raise TypeError(f"{name}[{place}] is {one!r}, which is not a transform. For example: [Scale(224, 224, 3)]")
     return value
 
 
-#: Streams by name, and transforms of images.
+#: Rules for streams by name, and for image transforms.
 STREAMS: Rule = _are_streams
 TRANSFORMS: Rule = _are_transforms
 _FLAG_OR_NONE = Maybe(FLAG)
@@ -115,22 +114,25 @@ _FLAG_OR_NONE = Maybe(FLAG)
 class StreamDef:
     """A stream of a file: its name in the file, and the shape of its samples.
 
-    * ``field``: name in the file; the stream's own name if None
-    * ``shape``: shape of a sample, a number or a tuple; not needed for binary files, which have it
+    * ``field``: name in the file; None: the stream's own name
+    * ``shape``: shape of a sample, a number or a tuple; not needed for binary files, which contain
+      it
     * ``is_sparse``: whether the file has index:value pairs
-    * ``defines_mb_size``: minibatch and window sizes count samples of this stream; no effect in binary files, as in CNTK 2.7
-    * ``context``: of speech: neighbouring frames of a sample, before and after
-    * ``scp``: of speech: script files
-    * ``mlf``: of speech: files of labels
-    * ``ark``: of speech: an archive of Kaldi's
-    * ``npy``: of arrays: a file that ``numpy.save`` wrote
-    * ``broadcast``: of speech: the only frame is repeated for each sample of the first stream
-    * ``max_sequence_length``: of speech: longer utterances are left out
-    * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
-    * ``dtype``: type of the values, a name such as ``"uint8"`` or a NumPy type; None: that of ``precision``. Of text any
-      type, for a dense stream; of images ``"uint8"``, which keeps their bytes
-    * ``ids``: of text, CBF, labels of frames: the samples of a sparse stream have one entry, ``index:1``, and the index is delivered,
-      as ``"int32"`` or ``"int64"``
+    * ``defines_mb_size``: minibatch and window sizes count samples of this stream; no effect in
+      binary files, as in CNTK 2.7
+    * ``context``: speech: number of neighbouring frames before and after a sample
+    * ``scp``: speech: script files
+    * ``mlf``: speech: label files
+    * ``ark``: speech: a Kaldi archive
+    * ``npy``: arrays: a file written by ``numpy.save``
+    * ``broadcast``: speech: the only frame is repeated for each sample of the first stream
+    * ``max_sequence_length``: speech: longer utterances are left out
+    * ``transforms``: images: the transforms to apply: ``[Scale(224, 224, 3)]``
+    * ``dtype``: type of the values, a name such as ``"uint8"`` or a NumPy type; None: the one given
+      by ``precision``. Text: any type, for a dense stream; images: ``"uint8"``, which keeps their
+      bytes
+    * ``ids``: text, CBF, frame labels: the samples of a sparse stream have one entry, ``index:1``,
+      and the index is delivered, as ``"int32"`` or ``"int64"``
     * ``padding``: with ``ids``: the value of gaps in truncated minibatches; None: 0
     """
 
@@ -152,7 +154,7 @@ class StreamDef:
 
     @property
     def size(self) -> int:
-        """Values of a sample."""
+        """Number of values of a sample."""
         if self.shape is None:
             raise ValueError("This stream needs a shape. For example: StreamDef(shape=64)")
         shape = self.shape if isinstance(self.shape, tuple) else (self.shape,)
@@ -163,45 +165,49 @@ class StreamDef:
 
 
 def check_uses(kind: str, streams: Mapping[str, StreamDef], *used: str) -> None:
-    """Refuses what is said of streams and has no effect in a deserializer of this ``kind``."""
+    """Refuses fields of streams that have no effect in a deserializer of this ``kind``."""
     for name, stream in streams.items():
         for one in fields(StreamDef):
             value = getattr(stream, one.name)
-            # CNTK's own default of the longest sequence, and its None for False.
+            # 65535 is CNTK's default for the longest sequence; CNTK also passes None for False.
             is_default = value is None or value == one.default or (one.name, value) == ("max_sequence_length", 65535)
             if one.name not in used and not is_default:
                 raise ValueError(
-                    f"{kind} knows nothing of '{one.name}', which the stream {name!r} has: {one.name}={value!r}. What it knows of a "
+                    f"{kind} does not support '{one.name}', but the stream {name!r} has {one.name}={value!r}. Supported for a "
                     f"stream: {', '.join(used) or 'its name'}."
                 )
 
 
 def ids_of(stream: StreamDef) -> Section:
-    """The keys of numbers of classes."""
+    """Returns the keys of a stream of class indices."""
     keys = {"ids": stream.ids, "padding": stream.padding}
     return {key: value for key, value in keys.items() if value is not None}
 
 
 @explained(_STREAMS)
 class StreamDefs(dict[str, StreamDef]):
-    """Streams by name: ``StreamDefs(features=StreamDef("x", 10), labels=StreamDef("y", 2, is_sparse=True))``."""
+    """Streams by name.
+
+    For example: ``StreamDefs(features=StreamDef("x", 10), labels=StreamDef("y", 2,
+    is_sparse=True))``.
+    """
 
     def __init__(self, **streams: StreamDef) -> None:
         super().__init__(check_streams(streams))
 
 
 def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
-    """The streams, if they are streams by name."""
+    """Returns the streams, if they are streams by name."""
     if not isinstance(streams, Mapping):
-        raise TypeError(f"Streams are given by name, and {streams!r} has no names. For example: {_STREAMS}")
+        raise TypeError(f"Streams must be given by name, but {streams!r} has no names. For example: {_STREAMS}")
     seen: dict[str, str] = {}
     for name, stream in streams.items():
         if not isinstance(name, str):
-            raise TypeError(f"Streams are given by name, and {name!r} is none. For example: {_STREAMS}")
+            raise TypeError(f"Streams must be given by name, but {name!r} is not a name. For example: {_STREAMS}")
         earlier = seen.setdefault(name.lower(), name)
         if earlier != name:
             raise ValueError(
-                f"The streams {earlier!r} and {name!r} differ in upper and lower case alone, and are one in configurations: rename one."
+                f"The streams {earlier!r} and {name!r} differ only in case, which configurations ignore: rename one."
             )
         if not isinstance(stream, StreamDef):
             raise TypeError(f"The stream {name!r} is {stream!r}, not a StreamDef. For example: {_STREAMS}")
@@ -215,8 +221,8 @@ def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
 class Deserializer:
     """An element of ``deserializers`` with any keys, for deserializers that have no class here.
 
-    * ``type``: what it is called in the configuration
-    * ``module``: the module of CNTK that has it
+    * ``type``: its type in the configuration
+    * ``module``: the CNTK module that contains it
     * ``options``: its other keys
     """
 
@@ -225,12 +231,12 @@ class Deserializer:
     options: Mapping[str, Value] = field(default_factory=dict)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return {"type": self.type, "module": self.module, **self.options}
 
 
 def _transforms(stream: StreamDef) -> Section:
-    """The keys of a stream whose samples are images, of the shape (rows, columns, channels)."""
+    """Returns the keys of a stream of images of the shape (rows, columns, channels)."""
     if not stream.transforms:
         return {}
     if not isinstance(stream.shape, tuple) or len(stream.shape) != 3:
@@ -240,17 +246,18 @@ def _transforms(stream: StreamDef) -> Section:
 
 
 def transform_sections(transforms: Sequence[AnyTransform]) -> list[object]:
-    """The sections of transforms; those of users stay what they are until their source gives them names."""
+    """Returns the sections of transforms; users' transforms stay objects until their source names
+    them."""
     return [one.section() if isinstance(one, HasSection) else one for one in transforms]
 
 
 def exact_path(path: Path) -> ExactPath:
-    """A path as a value."""
+    """Returns a path as a value."""
     return ExactPath(os.fspath(path))
 
 
 def _file(files: Paths) -> PathOrPattern | list[PathOrPattern]:
-    """The value of ``file``: a path or a pattern, or a list of them."""
+    """Returns the value of ``file``: a path or a pattern, or a list of them."""
     if isinstance(files, (str, os.PathLike)):
         return PathOrPattern(os.fspath(files))
     return [PathOrPattern(os.fspath(path)) for path in files]
@@ -270,19 +277,22 @@ def _file(files: Paths) -> PathOrPattern | list[PathOrPattern]:
 )
 @dataclass(frozen=True)
 class CTFDeserializer:
-    """One or several files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of both.
+    """One or more files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of
+    both.
 
-    The other settings are described with the keys of the configuration.
+    The documentation of the configuration's keys describes the settings further.
 
     * ``filename``: the path, pattern or list
-    * ``streams``: the streams to read, by name; others in the file are left out
+    * ``streams``: the streams to read, by name; others in the file are ignored
     * ``max_errors``: malformed values, lines and sequences that are tolerated, over all sweeps
-    * ``chunk_size_in_bytes``: the data are loaded, randomized and shared out in chunks of this size; None: 32 MB
+    * ``chunk_size_in_bytes``: size of the chunks in which data are loaded, randomized and
+      distributed among workers; None: 32 MB
     * ``skip_sequence_ids``: every line is a sequence, whatever ids the lines have
-    * ``cache_index``: the index is kept beside the file, in CNTK's format
+    * ``cache_index``: the index is cached beside the file, in CNTK's format
     * ``keep_data_in_memory``: chunks stay in memory once they are loaded
-    * ``strict_sequences``: if False, a sequence in which a stream has no sample is left out and counts as no error
-    * ``shared_ids``: the ids of several files are one numbering
+    * ``strict_sequences``: if False, a sequence without samples in some stream is left out, and
+      does not count as an error
+    * ``shared_ids``: the ids of several files form one numbering
     """
 
     filename: Paths
@@ -300,7 +310,7 @@ class CTFDeserializer:
         check_uses("CTFDeserializer", self.streams, *used)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         section: Section = {
             "type": "CNTKTextFormatDeserializer",
             "module": "CNTKTextFormatReader",
@@ -343,11 +353,14 @@ class CTFDeserializer:
 )
 @dataclass(frozen=True)
 class CBFDeserializer:
-    """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
+    """One or more files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of
+    both.
 
-    ``streams`` renames: ``{"features": StreamDef("name in the file")}``; others of the file are read as well, and a stream that the
-    file does not have is an error. With ``ids``, numbers of classes are delivered in place of one-hot samples; otherwise shapes and
-    storage are those of the file. ``defines_mb_size`` has no effect, as in CNTK 2.7: a sequence counts as long as its longest stream.
+    ``streams`` renames streams: ``{"features": StreamDef("name in the file")}``. Other streams of
+    the file are read as well; a stream that the file does not have is an error. With ``ids``, class
+    indices are delivered instead of one-hot samples; otherwise the file determines shapes and
+    storage. ``defines_mb_size`` has no effect, as in CNTK 2.7: the size of a sequence is that of
+    its longest stream.
 
     * ``filename``: the path, pattern or list
     * ``keep_data_in_memory``: chunks stay in memory once they are loaded
@@ -363,7 +376,7 @@ class CBFDeserializer:
         check_uses("CBFDeserializer", self.streams, "field", "shape", "is_sparse", "defines_mb_size", "ids", "padding")
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         section: Section = {
             "type": "CNTKBinaryFormatDeserializer",
             "module": "CNTKBinaryReader",
@@ -389,13 +402,17 @@ class CBFDeserializer:
 )
 @dataclass(frozen=True)
 class NumpyDeserializer:
-    """Arrays that ``numpy.save`` wrote, each a dense stream: ``{"features": StreamDef(npy="x.npy")}``. CNTK has no such deserializer.
+    """Arrays written by ``numpy.save``, each a dense stream:
+    ``{"features": StreamDef(npy="x.npy")}``.
 
-    Row ``i`` of each array is a sample of the sequence with the key ``i``; the other dimensions are the shape of a sample.
+    Row ``i`` of each array is a sample of the sequence with the key ``i``; the other dimensions are
+    the shape of a sample. CNTK has no such deserializer.
 
     * ``streams``: the arrays, by the names of their streams; all have the same number of rows
-    * ``lengths``: an array of integers, the lengths of sequences in rows; None: each row is a sequence
-    * ``chunk_size_in_bytes``: the data are loaded, randomized and shared out in chunks of this size; None: 32 MB
+    * ``lengths``: an array of integers, the lengths of sequences in rows; None: each row is a
+      sequence
+    * ``chunk_size_in_bytes``: size of the chunks in which data are loaded, randomized and
+      distributed among workers; None: 32 MB
     """
 
     streams: Mapping[str, StreamDef]
@@ -406,7 +423,7 @@ class NumpyDeserializer:
         check_uses("NumpyDeserializer", self.streams, "npy", "defines_mb_size")
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         arrays: Section = {}
         for name, stream in self.streams.items():
             if stream.npy is None:

@@ -44,11 +44,14 @@ def _convert(
     progress=Maybe(FUNCTION),
 )
 def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress: Progress = None) -> None:
-    """Converts HTK features, named by the script ``input``, to a Kaldi archive of float matrices.
+    """Converts HTK features, listed in the script ``input``, to a Kaldi archive of float matrices.
 
-    ``script`` is the path of a script (``.scp``) to write as well. The output appears when it is complete. Like that of all
-    conversions, ``progress`` is called now and then with the bytes that are done, the bytes of the input, and the number of
-    sequences written; if it returns False the conversion stops with an error, and an exception that it raises comes through.
+    ``script`` is the path of a script (``.scp``) to write as well. The output appears once it is
+    complete.
+
+    All conversions call ``progress`` from time to time with the bytes processed, the bytes of the
+    input, and the number of sequences written. If it returns False, the conversion stops with an
+    error; if it raises an exception, that exception is raised.
     """
     _convert("htk_to_kaldi", input, output, progress, script=script)
 
@@ -61,7 +64,10 @@ def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress
     progress=Maybe(FUNCTION),
 )
 def kaldi_to_htk(input: Path, output: Path, script: Path, progress: Progress = None) -> None:
-    """Converts features of a Kaldi script (``.scp``) or archive to one HTK archive, and to the ``script`` of its ranges."""
+    """Converts features of a Kaldi script (``.scp``) or archive to HTK.
+
+    The output is one HTK archive, and the ``script`` of its ranges.
+    """
     _convert("kaldi_to_htk", input, output, progress, script=script)
 
 
@@ -72,7 +78,10 @@ def kaldi_to_htk(input: Path, output: Path, script: Path, progress: Progress = N
     progress=Maybe(FUNCTION),
 )
 def htk_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
-    """Converts HTK features to a NumPy archive: ``numpy.load(output)[key]`` is a float32 array of frames times values."""
+    """Converts HTK features to a NumPy archive.
+
+    ``numpy.load(output)[key]`` is a float32 array (frames, values).
+    """
     _convert("htk_to_numpy", input, output, progress)
 
 
@@ -83,7 +92,8 @@ def htk_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
     progress=Maybe(FUNCTION),
 )
 def kaldi_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
-    """Converts features of a Kaldi script or archive to a NumPy archive, as :func:`htk_to_numpy` writes it."""
+    """Converts features of a Kaldi script or archive to a NumPy archive, like
+    :func:`htk_to_numpy`."""
     _convert("kaldi_to_numpy", input, output, progress)
 
 
@@ -102,7 +112,10 @@ def mlf_to_kaldi(
     script: Path | None = None,
     progress: Progress = None,
 ) -> None:
-    """Converts a label file (MLF) to a Kaldi archive of int32 vectors; ``states`` is the list of states, if it needs one."""
+    """Converts a label file (MLF) to a Kaldi archive of int32 vectors.
+
+    ``states`` is the list of states, if the label file needs one.
+    """
     _convert("mlf_to_kaldi", input, output, progress, states=states, script=script)
 
 
@@ -114,7 +127,10 @@ def mlf_to_kaldi(
     progress=Maybe(FUNCTION),
 )
 def kaldi_to_mlf(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
-    """Converts int32 vectors of a Kaldi script or archive to a label file, with names of ``states`` if they are given."""
+    """Converts int32 vectors of a Kaldi script or archive to a label file.
+
+    If ``states`` is given, the label file contains its names.
+    """
     _convert("kaldi_to_mlf", input, output, progress, states=states)
 
 
@@ -135,9 +151,9 @@ def mlf_to_text(
     number_ids: bool = False,
     progress: Progress = None,
 ) -> None:
-    """Converts a label file to a text file (CTF) with one sparse ``stream``, a line for each frame.
+    """Converts a label file to a text file (CTF) with one sparse ``stream`` and a line per frame.
 
-    Ids are the keys of utterances, or with ``number_ids`` numbers from 0 on.
+    Ids are the keys of utterances, or with ``number_ids`` numbers from 0.
     """
     _convert("mlf_to_text", input, output, progress, stream, states=states, number_ids=number_ids)
 
@@ -163,5 +179,8 @@ def text_to_mlf(input: Path, output: Path, stream: str, states: Path | None = No
     progress=Maybe(FUNCTION),
 )
 def mlf_to_numpy(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
-    """Converts a label file to a NumPy archive: ``numpy.load(output)[key]`` is an int32 array, a class for each frame."""
+    """Converts a label file to a NumPy archive.
+
+    ``numpy.load(output)[key]`` is an int32 array with a class per frame.
+    """
     _convert("mlf_to_numpy", input, output, progress, states=states)

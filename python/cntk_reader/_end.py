@@ -1,4 +1,4 @@
-"""The end of the interpreter, while threads may still be reading: see the extension module's ``ending``."""
+"""Finalization while threads may still be reading: see ``ending`` in the extension module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _open: weakref.WeakSet[_native.Source] = weakref.WeakSet()
 
 
 def free_at_end(source: _native.Source) -> None:
-    """Has a source freed when the interpreter ends, unless it is in use then."""
+    """Registers a source to be freed at finalization, unless it is in use then."""
     _open.add(source)
 
 
@@ -32,13 +32,13 @@ def _at_exit() -> None:
         for source in sources:
             source._end()
     except BaseException as error:
-        # A handler of a signal has raised it, and users' code may not come back. Python would
-        # ignore the exception and end the threads of that code, which ends the process by SIGABRT.
+        # A signal handler raised it, and users' code may never return. Python would ignore the
+        # exception and end the threads of that code, which ends the process by SIGABRT.
         _leave(error)
 
 
 def _leave(error: BaseException) -> None:
-    """Ends the process at once, with the exit code that an uncaught exception gives."""
+    """Ends the process immediately, with the exit code of an uncaught exception."""
     code: object = 1
     try:
         if isinstance(error, KeyboardInterrupt):

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 
-#: Numbers that stand for sizes of epochs.
+#: Numbers that encode special sizes of epochs.
 UNLIMITED_SAMPLES = 2**63 - 1
 ONE_SWEEP = 2**62 - 1
 UNLIMITED_SWEEPS = 2**64 - 1
 
 
 class Share(NamedTuple):
-    """The size of minibatches in samples of all workers, and this worker's place among them."""
+    """The minibatch size in samples of all workers, and this worker's place among them."""
 
     minibatch_size: int
     workers: int
@@ -34,7 +34,7 @@ class Share(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A part of the endless data: the one with this number, from 0, of this size."""
+    """A part of the endless data: the part of this size with this number, from 0."""
 
     samples: int
     sweeps: int
@@ -42,18 +42,19 @@ class Span(NamedTuple):
 
     @classmethod
     def of(cls, samples: int, sweeps: int, number: int = 0) -> Span:
-        """That of the library's epochs. One sweep, which can be written in two ways, is always the number of sweeps."""
+        """Converts the library's epoch. One sweep, which has two encodings, is always a number of
+        sweeps."""
         if sweeps == UNLIMITED_SWEEPS and samples == ONE_SWEEP:
             sweeps = 1
         return cls(samples if sweeps == UNLIMITED_SWEEPS else UNLIMITED_SAMPLES, sweeps, number)
 
     @property
     def has_end(self) -> bool:
-        """Whether it ends."""
+        """Whether the span is finite."""
         return self.sweeps != UNLIMITED_SWEEPS or self.samples < UNLIMITED_SAMPLES
 
     def at(self, number: int) -> Span:
-        """The part of this size with another number."""
+        """Returns the part of this size with another number."""
         return self._replace(number=number)
 
 
@@ -62,24 +63,25 @@ class Epoch(_native.Steps):
 
     :meth:`MinibatchSource.epochs` yields them.
 
-    A loop that was left early goes on where it stopped, until the source begins another epoch.
+    A loop that was left early continues where it stopped, until the source begins another epoch.
 
-    ``len`` is the number of minibatches that are left. It is known if every sequence is one sample long, and a single worker
-    reads or the workers read in lockstep; else it raises TypeError, which tqdm takes for "not known". The number of ``samples``
-    is known as soon as the data are indexed:
+    ``len`` is the number of remaining minibatches. It is known if every sequence is one sample
+    long, and a single worker reads or the workers read in lockstep. Otherwise it raises TypeError,
+    which tqdm treats as unknown. The number of ``samples`` is known as soon as the data are
+    indexed:
 
     with tqdm(total=epoch.samples) as bar:
         for minibatch in epoch:
             bar.update(epoch.delivered - bar.n)
     """
 
-    #: Its number, from 0.
+    #: Number of the epoch, from 0.
     index: int
     _source: MinibatchSource
     _unit: Span
 
     def __new__(cls, source: MinibatchSource, unit: Span, index: int | None) -> Self:
-        """Begins the epoch, or goes on with the rest of one that was restored."""
+        """Begins the epoch, or continues with the rest of a restored one."""
         started = source._begin(unit, index, source._share())
         self = super().__new__(cls, source, source._enter_loop())
         self._source, self._unit, self.index = source, unit, started
@@ -87,7 +89,7 @@ class Epoch(_native.Steps):
 
     @property
     def samples(self) -> int | None:
-        """Samples of all workers in the epoch; None as long as that is not known."""
+        """Samples of all workers in the epoch; None while the number is unknown."""
         if self._unit.sweeps == UNLIMITED_SWEEPS:
             return self._unit.samples
         return self._source.sizes.samples
@@ -96,7 +98,7 @@ class Epoch(_native.Steps):
     def delivered(self) -> int:
         """Samples of all workers that the epoch has delivered up to the last minibatch."""
         if not self._is_in_force:
-            raise state_error(f"The source has begun another epoch than {self.index}.")
+            raise state_error(f"The source has begun an epoch other than {self.index}.")
         return self._source.progress.delivered
 
     def __len__(self) -> int:
@@ -107,8 +109,8 @@ class Epoch(_native.Steps):
         alone = share.workers == 1 or source.lockstep
         if samples is None or sizes.samples != sizes.sequences or not alone:
             raise TypeError(
-                "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
-                "not indexed yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
+                "The number of minibatches is not known in advance: sequences have different lengths, the data are not indexed "
+                "yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
             )
         left = max(samples - self.delivered, 0)
         return (left + share.minibatch_size - 1) // share.minibatch_size
@@ -118,16 +120,16 @@ class Epoch(_native.Steps):
 
 
 class SourceState(NamedTuple):
-    """The state of a source: what ``state_dict`` gives, as values."""
+    """The decoded form of ``MinibatchSource.state_dict``."""
 
     checkpoint: bytes | None  #: None: nothing was read
-    cntk: Mapping[str, int] | None  #: CNTK's state that was restored, if nothing was read since
+    cntk: Mapping[str, int] | None  #: a restored CNTK state, until something is read
     span: Span | None
-    finished: bool  #: all of the span was read
+    finished: bool  #: the whole span was read
     share: Share | None
 
     def encode(self) -> dict[str, Json]:
-        """As a dictionary of texts, numbers and lists."""
+        """Returns a dictionary of texts, numbers and lists."""
         return {
             "version": _VERSION,
             "checkpoint": None if self.checkpoint is None else base64.b64encode(self.checkpoint).decode(),
@@ -139,10 +141,10 @@ class SourceState(NamedTuple):
 
     @classmethod
     def decode(cls, state: Mapping[str, Any]) -> SourceState:
-        """What :meth:`encode` gave."""
+        """Returns the inverse of :meth:`encode`."""
         try:
             if state["version"] != _VERSION:
-                raise ValueError(f"it has the version {state['version']!r}, and this package reads version {_VERSION}")
+                raise ValueError(f"it has version {state['version']!r}, but this package reads version {_VERSION}")
             checkpoint, span, share = state["checkpoint"], state["span"], state["share"]
             cntk = state["cntk"]
             return cls(
@@ -157,18 +159,18 @@ class SourceState(NamedTuple):
 
 
 class LoaderState(NamedTuple):
-    """The state of a dataset of PyTorch or a loader of JAX."""
+    """The state of a PyTorch dataset or a JAX loader."""
 
     next: int | None  #: the epoch that the next iteration begins; None: the source decides
     source: Mapping[str, object]
 
     def encode(self) -> dict[str, Json]:
-        """As a dictionary of texts, numbers and lists."""
+        """Returns a dictionary of texts, numbers and lists."""
         return {"next": self.next, "source": cast("dict[str, Json]", self.source)}
 
     @classmethod
     def decode(cls, state: Mapping[str, Any]) -> LoaderState:
-        """What :meth:`encode` gave."""
+        """Returns the inverse of :meth:`encode`."""
         try:
             index = state["next"]
             return cls(None if index is None else int(index), dict(state["source"]))
@@ -178,7 +180,7 @@ class LoaderState(NamedTuple):
 
 def _no_state(of: str, error: Exception) -> ReaderValueError:
     reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-    message = f"This is not a state of {of}: {reason}. Pass what state_dict() gave, unchanged."
+    message = f"This is not a state of {of}: {reason}. Pass the unchanged result of state_dict()."
     failure = ReaderValueError(message)
     failure.kind, failure.message = "checkpoint", message
     return failure

@@ -1,4 +1,4 @@
-"""Errors about wrong arguments, which list what exists and show a right call, and the rules of arguments at work."""
+"""Application of rules to arguments, with errors that list the options and show a correct call."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._rules import Rule, whole
 
 __all__ = ["RULES", "Text", "declares", "explained", "resembles", "unknown", "whole"]
 
-#: The attribute in which a checked callable has its rules.
+#: The attribute of a checked callable that holds its rules.
 RULES = "__cntk_reader_rules__"
 
 Explained = TypeVar("Explained", bound=Callable[..., object])
 
 
 class Text(str):
-    """What a KeyError shows as it is, and not in quotation marks."""
+    """A text that KeyError shows without quotation marks."""
 
     __slots__ = ()
 
@@ -28,19 +28,19 @@ class Text(str):
 
 
 def _plain(name: str) -> str:
-    """A name without what differs between the spellings of CNTK and Python."""
+    """Removes the differences between spellings of CNTK and Python from a name."""
     return name.replace("_", "").lower()
 
 
 def resembles(name: object, known: Iterable[str]) -> str | None:
-    """The one of the names ``known`` that is meant, if one is near."""
+    """Returns the closest of the names ``known``, if one is close."""
     by_plain = {_plain(one): one for one in known}
     near = difflib.get_close_matches(_plain(str(name)), by_plain, n=1)
     return by_plain[near[0]] if near else None
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
-    """A message that ``name`` is none of the names ``known``, with the nearest of them."""
+    """Returns the message that ``name`` is not in ``known``, with a suggestion."""
     names = list(known)
     near = resembles(name, names)
     question = "" if near is None else f" Did you mean {near!r}?"
@@ -48,7 +48,7 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
 
 
 def _apply(rules: Mapping[str, Rule], defaults: Mapping[str, object], arguments: dict[str, object]) -> None:
-    """Applies rules to arguments in place. A default is right by definition."""
+    """Applies rules to arguments in place. Defaults are not checked."""
     for name, value in arguments.items():
         rule = rules.get(name)
         if rule is not None and not (name in defaults and value is defaults[name]):
@@ -56,12 +56,15 @@ def _apply(rules: Mapping[str, Rule], defaults: Mapping[str, object], arguments:
 
 
 def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
-    """Has a class or a function explain calls with unknown or missing arguments, by a list of what exists and a right call, and
-    check each argument by its rule. Every parameter needs a rule."""
+    """Decorates a class or function to check its arguments and to explain wrong calls.
+
+    Each argument is checked by its rule, and every parameter needs one. Errors about unknown or
+    missing arguments list the options and show ``example``, a correct call.
+    """
 
     def decorate(what: Explained) -> Explained:
         is_class = isinstance(what, type)
-        # A named tuple has its arguments in `__new__`.
+        # A named tuple takes its arguments in `__new__`.
         method = "__new__" if is_class and issubclass(cast("type", what), tuple) else "__init__"
         original = cast("Callable[..., object]", getattr(what, method) if is_class else what)
         name = what.__name__ if is_class else what.__qualname__.replace(".__init__", "")
@@ -99,7 +102,10 @@ def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
 
 
 def declares(**rules: Rule) -> Callable[[Explained], Explained]:
-    """Declares the rules of a function that applies them by itself, because calling it has to be cheap. Every parameter needs one."""
+    """Declares the rules of a function that applies them itself, because calls must be cheap.
+
+    Every parameter needs a rule.
+    """
 
     def decorate(what: Explained) -> Explained:
         _check_rules(what.__qualname__, inspect.signature(what), rules)
@@ -117,4 +123,4 @@ def _check_rules(name: str, signature: inspect.Signature, rules: Mapping[str, Ru
     kinds = inspect.Parameter
     named = [one for one in _known(signature) if signature.parameters[one].kind is not kinds.VAR_KEYWORD]
     if set(named) != set(rules):
-        raise AssertionError(f"{name} has the parameters {named}, and rules for {list(rules)}.")
+        raise AssertionError(f"{name} has the parameters {named}, but rules for {list(rules)}.")

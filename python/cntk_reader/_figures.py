@@ -1,4 +1,4 @@
-"""Figures about a source: how much data it has, how far it has come, and what memory it holds."""
+"""Figures about a source: size of its data, progress, and memory use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """How much data there is. Members that are not known (yet) are None.
+    """The size of the data. Unknown members are None.
 
-    * ``samples``: of one sweep, in the unit of minibatch sizes
-    * ``sequences``: of one sweep
-    * ``chunks``: what data are loaded and shared out by
+    * ``samples``: samples in a sweep, in the unit of minibatch sizes
+    * ``sequences``: sequences in a sweep
+    * ``chunks``: the units in which data are loaded and distributed among workers
     """
 
     samples: int | None
@@ -32,11 +32,11 @@ class Member(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far an epoch has come, in samples of all workers.
+    """The progress of an epoch, in samples of all workers.
 
-    * ``delivered``: up to the last minibatch
-    * ``expected``: of the whole epoch; None: not known, or without end
-    * ``sweep``: from 0, of the next sample
+    * ``delivered``: samples up to the last minibatch
+    * ``expected``: samples of the whole epoch; None: unknown, or without end
+    * ``sweep``: the sweep of the next sample, from 0
     """
 
     delivered: int
@@ -45,11 +45,11 @@ class Progress(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Memory that a source holds, in bytes.
+    """The memory that a source holds, in bytes.
 
-    * ``window``: of chunks
-    * ``buffers``: of minibatches
-    * ``index``: of tables of chunks, sequences and keys
+    * ``window``: memory of chunks
+    * ``buffers``: memory of minibatches
+    * ``index``: memory of the tables of chunks, sequences and keys
     """
 
     window: int

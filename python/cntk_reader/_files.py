@@ -1,6 +1,7 @@
-"""Data files that are not in the file system, and compressed ones.
+"""Data files outside the local file system, and compressed ones.
 
-A file system is mounted for a scheme; from then on every path of a data file that begins with this scheme is opened by it.
+A file system is mounted for a scheme. It then opens every data file whose path begins with the
+scheme.
 """
 
 from __future__ import annotations
@@ -19,38 +20,39 @@ _PASSING = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT)
 
 
 class RemoteFile:
-    """Base class of a file of a :class:`FileSystem`. Its methods are called by any thread, several at once."""
+    """Base class of a file of a :class:`FileSystem`. Several threads may call its methods
+    concurrently."""
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Returns the size of the file in bytes."""
         raise NotImplementedError
 
     def read_at(self, offset: int, count: int) -> bytes:
-        """At most ``count`` bytes from ``offset`` on, at least one; b"" only at the file's end."""
+        """Returns 1 to ``count`` bytes from ``offset`` on; b"" only at the end of the file."""
         raise NotImplementedError
 
     def identity(self) -> bytes:
-        """Bytes that are equal as long as the file's content is, such as an ETag or a version.
+        """Returns bytes that change with the file's content, such as an ETag or a version.
 
-        If it is empty, changes of the file are noticed by its size alone.
+        If they are empty, changes of the file are detected only by its size.
         """
         return b""
 
     def close(self) -> None:
-        """The file is not needed any more."""
+        """Closes the file, which is no longer needed."""
 
 
 class FileSystem:
-    """Base class of file systems of your own. Its methods are called by any thread, several at once."""
+    """Base class of custom file systems. Several threads may call its methods concurrently."""
 
     def open(self, path: str) -> RemoteFile:
-        """Opens a file for reading; ``path`` is the whole path, with its scheme."""
+        """Opens a file for reading. ``path`` is the whole path, including the scheme."""
         raise NotImplementedError
 
     def may_pass(self, error: BaseException) -> bool:
-        """Whether the call that raised ``error`` may succeed a little later.
+        """Returns whether the call that raised ``error`` may succeed later.
 
-        It is called again then, at most four times within four seconds.
+        It is then retried, at most four times within four seconds.
         """
         if isinstance(error, (TimeoutError, ConnectionError, BlockingIOError)):
             return True
@@ -74,9 +76,10 @@ class _FsspecFile(RemoteFile):
 
 
 class _Fsspec(FileSystem):
-    """A file system of fsspec (``fsspec.filesystem("s3")``): object stores, HTTP, archives, memory."""
+    """A file system of fsspec (``fsspec.filesystem("s3")``): object stores, HTTP, archives,
+    memory."""
 
-    #: Exceptions of asyncio, aiohttp and fsspec about connections, by name: none of the three need be installed.
+    #: Connection errors of asyncio, aiohttp and fsspec, by name: aiohttp and fsspec may be absent.
     _PASSING = {"TimeoutError", "FSTimeoutError", "ClientConnectionError", "ClientPayloadError"}
 
     def __init__(self, system: Any) -> None:
@@ -89,16 +92,17 @@ class _Fsspec(FileSystem):
         scheme, rest = path.split("://", 1)
         protocols = self._system.protocol
         own = (protocols,) if isinstance(protocols, str) else tuple(protocols)
-        # It may be mounted under another name than its own.
+        # The scheme under which it is mounted may differ from its own.
         return _FsspecFile(self._system, self._system._strip_protocol(path if scheme in own else rest))
 
 
 @explained('mount("s3", fsspec.filesystem("s3"))', scheme=TEXT, file_system=Within("in mount itself"))
 def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
-    """Has ``file_system`` open all data files whose paths begin with ``scheme://``, from now on, in the whole process.
+    """Mounts ``file_system`` in this process for all data files with paths ``scheme://...``.
 
-    ``file_system`` is a :class:`FileSystem`, or a file system of fsspec: ``mount("s3", fsspec.filesystem("s3"))``. It takes the
-    place of an earlier one for this scheme; files that are open stay with theirs.
+    ``file_system`` is a :class:`FileSystem`, or a file system of fsspec:
+    ``mount("s3", fsspec.filesystem("s3"))``. It replaces an earlier one for this scheme; open files
+    keep theirs.
     """
     if not isinstance(file_system, FileSystem):
         if not hasattr(file_system, "cat_file"):
@@ -109,7 +113,7 @@ def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
 
 @explained('unmount("s3")', scheme=TEXT)
 def unmount(scheme: str) -> None:
-    """Ends what :func:`mount` began. Files that are open stay usable."""
+    """Unmounts the file system of a scheme. Open files stay usable."""
     _native.unmount(scheme)
 
 
@@ -117,9 +121,9 @@ def unmount(scheme: str) -> None:
     'compress("train.ctf", "train.ctf.zst")', input=PATH, output=PATH, progress=Maybe(FUNCTION), level=Whole(1, 22)
 )
 def compress(input: Path, output: Path, progress: Progress = None, level: int = 9) -> None:
-    """Compresses any file by zstd, in frames that are unpacked one by one.
+    """Compresses any file with zstd, in frames that can be decompressed one by one.
 
-    A reader reads ``output`` like the plain file if its name ends in ".zst". ``progress`` gets frames in place of sequences.
-    ``level`` is zstd's, from 1, the fastest, to 22, the smallest.
+    A reader reads ``output`` like the original file if its name ends in ".zst". ``progress`` gets
+    frames instead of sequences. ``level`` is zstd's, from 1, the fastest, to 22, the smallest.
     """
     _native.compress(os.fspath(input), os.fspath(output), progress, level)

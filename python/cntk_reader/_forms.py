@@ -1,4 +1,4 @@
-"""Forms of a minibatch's sequences: padded, packed, indices."""
+"""The forms of a minibatch's sequences: padded, packed, indices, bags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._types import Values
 
 
 class Padded(NamedTuple):
-    """Sequences side by side, filled up to one length.
+    """Sequences padded to one length.
 
     * ``array``: (sequences, length, *shape of a sample)
     * ``mask``: (sequences, length), true where there is a sample
@@ -22,9 +22,9 @@ class Padded(NamedTuple):
 
 
 class PaddedIndices(NamedTuple):
-    """Indices of one-hot samples, filled up to one length.
+    """Indices of one-hot samples, padded to one length.
 
-    * ``array``: (sequences, length), int32
+    * ``array``: (sequences, length), int32 or int64
     * ``mask``: (sequences, length), true where there is a sample
     """
 
@@ -33,9 +33,9 @@ class PaddedIndices(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Sequences one after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
+    """Concatenated sequences: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
 
-    The offsets are what attention over sequences of different lengths calls ``cu_seqlens``.
+    The offsets are the ``cu_seqlens`` of variable-length attention.
 
     * ``values``: (samples, *shape of a sample)
     * ``offsets``: (sequences + 1,), int32
@@ -48,9 +48,9 @@ class Packed(NamedTuple):
 
 
 class PackedIndices(NamedTuple):
-    """Indices of one-hot samples, one sequence after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
+    """Concatenated indices of one-hot samples: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
 
-    * ``values``: (samples,), int32
+    * ``values``: (samples,), int32 or int64
     * ``offsets``: (sequences + 1,), int32
     * ``longest``: samples of the longest sequence
     """
@@ -61,13 +61,14 @@ class PackedIndices(NamedTuple):
 
 
 class Sparse(NamedTuple):
-    """A CSR matrix with one row for each column of the layout: row r has the values from ``indptr[r]`` to ``indptr[r + 1]``.
+    """A CSR matrix with one row per column of the layout.
 
-    Rows of gaps are empty. Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up. Those of
-    :meth:`StreamMinibatch.canonical` ascend in each row, and none is there twice.
+    Row r has the values from ``indptr[r]`` to ``indptr[r + 1]``. Rows of gaps are empty. Indices
+    have the order of the data: they may be unsorted, and repeated indices add up. In
+    :meth:`StreamMinibatch.canonical` they are strictly ascending in each row.
 
     * ``data``: (stored values,)
-    * ``indices``: (stored values,), int32: the place of each value in its sample
+    * ``indices``: (stored values,), int32: the position of each value in its sample
     * ``indptr``: (steps * lanes + 1,), int32
     * ``shape``: (steps * lanes, values of a sample)
     """
@@ -79,13 +80,14 @@ class Sparse(NamedTuple):
 
 
 class Bags(NamedTuple):
-    """Samples of several weighted indices each: sample s has the entries from ``offsets[s]`` to ``offsets[s + 1]``.
+    """Samples of weighted indices: sample s has the entries from ``offsets[s]`` to
+    ``offsets[s + 1]``.
 
     * ``indices``: (entries,), int32 or int64
     * ``offsets``: (samples + 1,), int32
     * ``weights``: (entries,), the values; None if all are 1
-    * ``sequence_offsets``: (sequences + 1,), int32: sequence i has the samples from ``sequence_offsets[i]`` to
-      ``sequence_offsets[i + 1]``
+    * ``sequence_offsets``: (sequences + 1,), int32: sequence i has the samples from
+      ``sequence_offsets[i]`` to ``sequence_offsets[i + 1]``
     """
 
     indices: npt.NDArray[np.int32 | np.int64]

@@ -1,4 +1,4 @@
-"""Deserializers of images as Python objects, and the transforms of their images."""
+"""Deserializers of images, and the transforms of their images."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _RATIO = Real(0)
 
 
 def _range_of(ratio: Real) -> Rule:
-    """A ratio, or the least and the greatest one."""
+    """Returns the rule of a ratio, or of a least and a greatest ratio."""
     rule = Either((ratio, Items(ratio, 2)))
 
     def is_range(name: str, value: object) -> object:
         made = rule(name, value)
         if isinstance(made, tuple) and made[0] > made[1]:
-            raise ValueError(f"{name} is the least and the greatest ratio, and {made[0]} is above {made[1]}.")
+            raise ValueError(f"{name} is the least and the greatest ratio, but {made[0]} is above {made[1]}.")
         return made
 
     return is_range
@@ -41,7 +41,7 @@ def _range_of(ratio: Real) -> Rule:
 _SHARE = Real(0, 1)
 
 _MODULE = "ImageReader"
-#: Number of classes where nobody asked for labels: any class of a map file is below it.
+#: Number of classes when labels are not requested: any class of a map file is below it.
 _ANY_CLASS = 2**31 - 1
 
 
@@ -51,7 +51,7 @@ def _range(value: Range) -> str:
 
 
 def _section(kind: str, **keys: object) -> Section:
-    """The section of a transform: its type, and the keys that are given."""
+    """Returns the section of a transform: its type, and the keys that are given."""
     return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
 
 
@@ -68,18 +68,20 @@ def _section(kind: str, **keys: object) -> Section:
 )
 @dataclass(frozen=True)
 class Crop:
-    """Cuts a part out of images, whose size is either given or a share of the image's; without either, the whole image.
+    """Crops images to a given size or to a share of the image; without either, keeps the whole
+    image.
 
-    A ratio is a number, or the least and the greatest: it is drawn between them with ``jitter``, and is the least otherwise.
+    A ratio is a number, or the least and the greatest one. With ``jitter`` it is drawn between
+    them, otherwise it is the least.
 
     * ``kind``: ``"Center"``, ``"RandomSide"`` (``"RandomArea"`` is the same), or ``"MultiView10"``
-    * ``size``: columns and rows, at most those of the image
-    * ``side_ratio``: both sides' length as a share of the image's shorter side
-    * ``area_ratio``: the area as a share of the image's
-    * ``aspect_ratio``: one side divided by the other, whichever, at random
-    * ``jitter``: ratios are drawn between their bounds
-    * ``flip``: half of the images are mirrored; None: those of random crops
-    * ``seed``: of what is drawn
+    * ``size``: columns and rows, at most the image's
+    * ``side_ratio``: length of both sides as a share of the image's shorter side
+    * ``area_ratio``: area as a share of the image's area
+    * ``aspect_ratio``: one side divided by the other; which one is random
+    * ``jitter``: whether ratios are drawn between their bounds
+    * ``flip``: whether half of the images are mirrored; None: in random crops
+    * ``seed``: seed of the random draws
     """
 
     kind: str = "Center"
@@ -92,7 +94,7 @@ class Crop:
     seed: int | None = None
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         ratios = {"sideRatio": self.side_ratio, "areaRatio": self.area_ratio, "aspectRatio": self.aspect_ratio}
         return _section(
             "Crop",
@@ -116,13 +118,14 @@ class Crop:
 )
 @dataclass(frozen=True)
 class Scale:
-    """Gives images a size. ``channels`` is the number that they have.
+    """Scales images to a size. ``channels`` is the number of channels that they have.
 
     * ``width``: columns
     * ``height``: rows
     * ``interpolation``: ``"nearest"``, ``"linear"``, ``"cubic"`` or ``"lanczos"``
-    * ``mode``: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
-    * ``pad_value``: what ``"pad"`` adds; -1: the values at the border
+    * ``mode``: for images of other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle,
+      ``"pad"`` adds a border
+    * ``pad_value``: value of the border that ``"pad"`` adds; -1: the values at the image's edges
     """
 
     width: int
@@ -133,7 +136,7 @@ class Scale:
     pad_value: int = -1
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section(
             "Scale",
             width=self.width,
@@ -148,7 +151,7 @@ class Scale:
 @explained('Mean("mean.xml")', filename=PATH)
 @dataclass(frozen=True)
 class Mean:
-    """Subtracts a mean image, from a file in OpenCV's XML or YAML.
+    """Subtracts a mean image, read from a file in OpenCV's XML or YAML.
 
     * ``filename``: its path
     """
@@ -156,7 +159,7 @@ class Mean:
     filename: Path
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section("Mean", meanFile=exact_path(self.filename))
 
 
@@ -165,10 +168,10 @@ class Mean:
 class Color:
     """Changes colors at random. Each radius is from 0, which changes nothing, to 1.
 
-    * ``brightness``: adds up to this share of the image's mean, or subtracts it
-    * ``contrast``: multiplies values by 1, more or less up to this
-    * ``saturation``: multiplies the saturation by 1, more or less up to this
-    * ``seed``: of what is drawn
+    * ``brightness``: adds or subtracts up to this share of the image's mean
+    * ``contrast``: multiplies values by 1 plus or minus up to this
+    * ``saturation``: multiplies the saturation by 1 plus or minus up to this
+    * ``seed``: seed of the random draws
     """
 
     brightness: float = 0.0
@@ -177,7 +180,7 @@ class Color:
     seed: int | None = None
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section(
             "Color",
             brightnessRadius=self.brightness,
@@ -190,11 +193,13 @@ class Color:
 @explained('Intensity(0.1, "intensity.xml")', std_dev=_RATIO, filename=PATH, seed=Maybe(SEED))
 @dataclass(frozen=True)
 class Intensity:
-    """Changes the intensity at random, along the principal components of colors, from a file with EigVal and EigVec.
+    """Changes the intensity at random, along the principal components of colors.
 
-    * ``std_dev``: of the change
-    * ``filename``: the path
-    * ``seed``: of what is drawn
+    They are read from a file with EigVal and EigVec.
+
+    * ``std_dev``: standard deviation of the change
+    * ``filename``: path of the file
+    * ``seed``: seed of the random draws
     """
 
     std_dev: float
@@ -202,7 +207,7 @@ class Intensity:
     seed: int | None = None
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section(
             "Intensity", intensityStdDev=self.std_dev, intensityFile=exact_path(self.filename), seed=self.seed
         )
@@ -211,29 +216,31 @@ class Intensity:
 @explained("Transpose()")
 @dataclass(frozen=True)
 class Transpose:
-    """Makes planes of images: arrays of channel, row, column instead of row, column, channel. Only a Cast may follow."""
+    """Converts images to planar form, (channel, row, column). Only a Cast may follow."""
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section("Transpose")
 
 
 @explained("Cast()")
 @dataclass(frozen=True)
 class Cast:
-    """Makes numbers of an image's bytes. It is always the last transform, whether it is given or not."""
+    """Converts an image's bytes to the stream's type. Always the last transform, even if not
+    given."""
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _section("Cast")
 
 
 def name_transforms(value: object, users: dict[str, Transform]) -> object:
-    """A section with the names of users' transforms in their places. Adds the transforms to ``users``."""
+    """Replaces users' transforms in a section by their names, and adds them to ``users``."""
     if isinstance(value, Transform):
         known = next((name for name, user in users.items() if user is value), None)
         if known is None:
-            # Transforms of one class share reproducible draws, because their names are equal up to the sign.
+            # Transforms of one class share reproducible draws: only the name before the sign
+            # counts.
             known = f"{type(value).__name__}#{len(users)}"
             users[known] = value
         return {"type": known}
@@ -245,17 +252,17 @@ def name_transforms(value: object, users: dict[str, Transform]) -> object:
 
 
 def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> Section:
-    """The section of a deserializer of images."""
+    """Returns the section of a deserializer of images."""
     streams: Section = {}
     found = set()
     for name, stream in check_streams(images.streams).items():
         if stream.dtype is not None and stream.field != "image":
             raise ValueError(
-                f"{kind}: the stream {name!r} has dtype={stream.dtype!r}, which streams of images alone have."
+                f"{kind}: the stream {name!r} has dtype={stream.dtype!r}, which only streams of images support."
             )
         if stream.ids is not None or stream.padding is not None:
             raise ValueError(
-                f"{kind}: the stream {name!r} has 'ids', which classes of images do not have. Call indices() of the stream."
+                f"{kind}: the stream {name!r} has 'ids', which image deserializers do not support. Call its indices()."
             )
         if stream.field == "image":
             transforms = transform_sections(stream.transforms or ())
@@ -268,12 +275,12 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
         elif stream.field == "draw":
             streams[name] = {"draw": True}
         else:
-            # CNTK's words; it has no 'draw'.
+            # CNTK's message, which does not know 'draw'.
             message = f"{kind}: invalid field name '{stream.field}', allowed are 'image' and 'label'"
             raise ValueError(message)
         if stream.field in found:
             raise ValueError(
-                f"{kind}: the field '{stream.field}' is in two streams, '{name}' is one of them: a deserializer has one."
+                f"{kind}: two streams have the field '{stream.field}', one of them is '{name}': only one is possible."
             )
         found.add(stream.field)
     if "label" not in found:
@@ -303,18 +310,21 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
 )
 @dataclass(frozen=True)
 class ImageDeserializer:
-    """Images in files, or in zip files, which a map file lists with their classes.
+    """Images in files or zip files, which a map file lists with their classes.
 
-    ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label", 1000)}``. As with CNTK,
-    a Transpose is added after the given transforms: arrays come as channel, row, column. With ``transpose=False`` it is not.
+    ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label",
+    1000)}``. As in CNTK, a Transpose follows the given transforms, so arrays are (channel, row,
+    column); ``transpose=False`` omits it.
 
     * ``filename``: the map file
-    * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``. ``StreamDef("draw")`` delivers
-      seven numbers for each image, those of a :class:`Draw`: what the transforms show of it
-    * ``grayscale``: images get one channel
+    * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``.
+      ``StreamDef("draw")`` delivers the seven numbers of a :class:`Draw` for each image: the part
+      of it that the transforms show
+    * ``grayscale``: images are decoded to one channel
     * ``multi_view_crop``: each image is delivered in the ten views of ``Crop("MultiView10")``
-    * ``max_pixels``: most columns times rows of an image that are decoded
-    * ``reproducible_transforms``: random transforms depend on nothing but their seed, the sweep and the sequence
+    * ``max_pixels``: maximum columns times rows of an image to decode
+    * ``reproducible_transforms``: random transforms depend only on their seed, the sweep and the
+      sequence
     """
 
     filename: Path
@@ -326,7 +336,7 @@ class ImageDeserializer:
     transpose: bool = True
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _images("ImageDeserializer", self)
 
 
@@ -343,10 +353,10 @@ class ImageDeserializer:
 )
 @dataclass(frozen=True)
 class Base64ImageDeserializer:
-    """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`.
+    """Images in the lines of a file, encoded as Base64. Otherwise as :class:`ImageDeserializer`.
 
     * ``filename``: the file
-    * ``cache_index``: keeps the index in a file beside the data, in CNTK's format
+    * ``cache_index``: caches the index beside the data, in CNTK's format
     """
 
     filename: Path
@@ -359,7 +369,7 @@ class Base64ImageDeserializer:
     cache_index: bool = False
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         section = _images("Base64ImageDeserializer", self)
         if self.cache_index:
             section["cacheIndex"] = True

@@ -1,4 +1,5 @@
-"""Keys of sequences as Python code gives them: numbers from 0, or texts. Different texts are different keys."""
+"""Sequence keys given by Python code: numbers from 0, or texts. Different texts are different
+keys."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from ._types import Array
 
 Keys = Union[Sequence[int], Sequence[str], Array, None]
 
-#: A text that is the number it shows, and that no other text shows.
+#: The canonical text of a number.
 _CANONICAL = re.compile("0|[1-9][0-9]*", re.ASCII)
 
-_WHAT = "keys are texts or integers from 0, one for each sequence"
+_WHAT = "keys must be texts or integers from 0, one per sequence"
 
 
 def checked(keys: Any, count: int) -> Any:
-    """The keys of ``count`` sequences: None, an array of uint64, or a list of str."""
+    """Returns the keys of ``count`` sequences: None, an array of uint64, or a list of str."""
     if keys is None:
         return None
     if not isinstance(keys, (list, tuple)):
@@ -27,7 +28,7 @@ def checked(keys: Any, count: int) -> Any:
             raise ValueError(f"The key {int(np.flatnonzero(np.ma.getmaskarray(keys))[0])} is masked: {_WHAT}.")
         given, keys = keys, np.asarray(keys)
         if keys.ndim == 0:
-            raise TypeError(f"Keys are a list, a tuple or an array, and {given!r} is none.")
+            raise TypeError(f"Keys must be a list, a tuple or an array, not {given!r}.")
         if keys.dtype.kind in "SU" or keys.dtype.kind not in "iuf":
             keys = keys.tolist() if keys.ndim == 1 else keys
     if isinstance(keys, (list, tuple)):
@@ -37,12 +38,13 @@ def checked(keys: Any, count: int) -> Any:
     if keys.dtype.kind == "f" and np.isnan(keys).any():
         raise ValueError(f"The key {int(np.flatnonzero(np.isnan(keys))[0])} is missing (NaN): {_WHAT}.")
     if keys.dtype.kind not in "iu":
-        raise TypeError(f"Keys of the type {keys.dtype} cannot be used: {_WHAT}.")
+        raise TypeError(f"Keys of the type {keys.dtype} are not supported: {_WHAT}.")
     return _numbers(keys)
 
 
 def is_text(keys: Any) -> bool:
-    """Whether keys must be compared as texts: as numbers, ``007`` and ``7`` would be one key."""
+    """Returns whether keys must be compared as texts: as numbers, ``007`` and ``7`` would be
+    equal."""
     return isinstance(keys, list) and not all(_CANONICAL.fullmatch(key) and int(key) < 2**64 for key in keys)
 
 
@@ -78,7 +80,8 @@ def _decoded(number: int, key: bytes) -> str:
 
 
 def _is_null(key: Any) -> bool:
-    """None, NaN, NaT, and pandas' NA, which is equal to nothing and cannot be asked."""
+    """Returns whether a key is None, NaN, NaT, or pandas' NA, whose comparisons are not
+    booleans."""
     if key is None:
         return True
     try:
@@ -89,5 +92,5 @@ def _is_null(key: Any) -> bool:
 
 def _numbers(keys: Any) -> Any:
     if keys.dtype.kind == "i" and keys.size and keys.min() < 0:
-        raise ValueError(f"The key {int(keys.min())} is negative: keys are texts or numbers from 0.")
+        raise ValueError(f"The key {int(keys.min())} is negative: keys must be texts or numbers from 0.")
     return np.ascontiguousarray(keys, np.uint64)

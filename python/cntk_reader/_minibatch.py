@@ -1,10 +1,12 @@
 """Minibatches: NumPy arrays and SciPy matrices over the library's memory, without copies.
 
-A minibatch's memory is given back when neither the :class:`Minibatch` nor any array made from it is alive any more. A minibatch
-belongs to the program alone, so its values are writable, and frameworks take them over without a copy. The library reads them
-again only for the forms of sequences of the same minibatch. Records and keys are read-only.
+A minibatch's memory is released once the :class:`Minibatch` and all arrays made from it are gone.
+Only the program uses it, so its values are writable, and frameworks take them over without a copy.
+The library reads them again only for the sequence forms of the same minibatch. Records and keys are
+read-only.
 
-The classes are those of the extension module; what uses other libraries is added to them here.
+The classes are those of the extension module; this module adds the methods that use other
+libraries.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ Extension = TypeVar("Extension", bound=type)
 
 
 def _extends(native: type) -> Callable[[Extension], Extension]:
-    """Adds what a class defines to a class of the extension module."""
+    """Adds the attributes of a class to a class of the extension module."""
 
     def add(extension: Extension) -> Extension:
         for base in reversed(extension.__mro__[:-1]):
@@ -49,15 +51,15 @@ def _extends(native: type) -> Callable[[Extension], Extension]:
 
 
 def _is_dtype(name: str, value: object) -> object:
-    # None stands for float64 in NumPy.
+    # NumPy takes None for float64.
     if value is None or element_of(cast("npt.DTypeLike", value)) is None:
-        raise ValueError(f"{name} has to be one of {', '.join(ELEMENTS)}, and is {value!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(ELEMENTS)}, not {value!r}.")
     return value
 
 
 def _is_sample_shape(name: str, value: object) -> object:
     sizes = value if isinstance(value, (tuple, list)) else (value,)
-    # Sizes that are impossible are an error where the source is made.
+    # Impossible sizes are an error when the source is created.
     return tuple(whole(name, size, -(2**200), 2**200) for size in sizes)
 
 
@@ -76,17 +78,17 @@ def _is_sample_shape(name: str, value: object) -> object:
 class StreamInformation:
     """Describes a stream of a user's deserializer or of a source.
 
-    ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar. ``is_binary``: samples are
-    four opaque bytes each, as those of lattices are; streams of users are never binary.
-
-    * ``name``: what minibatches have it by
+    * ``name``: name of the stream in minibatches
     * ``stream_id``: its number, from 0
     * ``storage_format``: "dense" or "sparse"
-    * ``dtype``: float32, float64, float16, bfloat16, uint8, int16, int32, int64 or bool; of sparse streams one of the first two
-    * ``shape``: of a sample
-    * ``defines_mb_size``: minibatch sizes count its samples
-    * ``is_binary``: samples are opaque bytes, such as lattices
-    * ``classes``: of a stream with ``ids``: how many classes its values number
+    * ``dtype``: float32, float64, float16, bfloat16, uint8, int16, int32, int64 or bool; sparse
+      streams: float32 or float64
+    * ``shape``: shape of a sample in NumPy's order, the last axis varying fastest; ``()`` is a
+      scalar
+    * ``defines_mb_size``: whether minibatch sizes count its samples
+    * ``is_binary``: whether samples are four opaque bytes each, such as those of lattices; never in
+      users' streams
+    * ``classes``: with ``ids``: number of classes
     """
 
     name: str
@@ -105,7 +107,7 @@ class StreamInformation:
 
     @property
     def sample_size(self) -> int:
-        """Values of one sample."""
+        """Number of values of a sample."""
         size = 1
         for dimension in self.shape:
             size *= dimension
@@ -113,7 +115,7 @@ class StreamInformation:
 
 
 def _to_jax(array: Array, shared: object = None) -> jax.Array:
-    """An array as one of JAX, by the DLPack of ``shared`` where NumPy's does not have the type."""
+    """Converts an array to JAX, through the DLPack of ``shared`` if NumPy lacks the type."""
     import jax
     from jax import numpy
     from jax.dlpack import from_dlpack
@@ -121,19 +123,20 @@ def _to_jax(array: Array, shared: object = None) -> jax.Array:
     if jax.default_backend() == "cpu":
         made: jax.Array = from_dlpack(array if shared is None else shared)
         return made
-    # DLPack would leave it in the processor's memory and tie it to the processor, and JAX computes where its arguments are.
+    # DLPack would leave the array in CPU memory and commit it to the CPU, but JAX computes where
+    # its arguments are.
     return numpy.asarray(array)
 
 
-#: Why a minibatch does not go to another process.
+#: The message of the error about pickling.
 _NOT_PICKLED = (
-    "A minibatch cannot be pickled, nor sent to another process: it lies in the library's memory. Send what is made of it, "
-    "such as stream.to_torch() or stream.asarray()."
+    "A minibatch cannot be pickled or sent to another process: it uses the library's memory. Send a result computed from "
+    "it, such as stream.to_torch() or stream.asarray()."
 )
 
 
 if TYPE_CHECKING:
-    # What the extensions are added to.
+    # The classes that are extended.
     _Stream = StreamMinibatch
     _Minibatch = Minibatch
 else:
@@ -143,17 +146,17 @@ else:
 
 @_extends(StreamMinibatch)
 class _StreamExtension(_Stream):
-    """Methods of minibatches' streams that use other libraries."""
+    """Methods of :class:`StreamMinibatch` that use other libraries."""
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_PICKLED)
 
     @property
     def csr(self) -> csr_matrix:
-        """Sparse data as SciPy's ``csr_matrix``, over the minibatch's own arrays: see :class:`Sparse`, and for another order
-        :meth:`canonical`.
+        """Sparse data as SciPy's ``csr_matrix``, over the minibatch's own arrays.
 
-        ``csr.T`` is CNTK's CSC matrix, without copies too.
+        See :class:`Sparse`, and :meth:`canonical` for sorted indices. ``csr.T`` is CNTK's CSC
+        matrix, also without copies.
         """
         return self._matrix(*self.sparse[:3])
 
@@ -164,22 +167,25 @@ class _StreamExtension(_Stream):
         return csr_matrix((values, indices, starts), shape=shape, copy=False)
 
     def to_scipy(self) -> csr_array:
-        """Sparse data as SciPy's ``csr_array`` (steps * lanes, values of a sample), over the minibatch's own arrays."""
+        """Returns sparse data as SciPy's ``csr_array``, over the minibatch's own arrays.
+
+        Its shape is (steps * lanes, values of a sample).
+        """
         from scipy.sparse import csr_array
 
         data, indices, indptr, shape = self.sparse
         return csr_array((data, indices, indptr), shape=shape, copy=False)
 
     def to_torch(self) -> torch.Tensor:
-        """The data as a tensor of PyTorch over the minibatch's own memory.
+        """Returns the data as a PyTorch tensor over the minibatch's own memory.
 
-        Dense: (steps, lanes, *shape of a sample). Sparse: a CSR tensor (steps * lanes, values of a sample) of :meth:`canonical`, because
-        PyTorch needs ascending indices, each once.
+        Dense: (steps, lanes, *shape of a sample). Sparse: a CSR tensor (steps * lanes, values of a
+        sample) of :meth:`canonical`, because PyTorch requires strictly ascending indices.
         """
         import torch
 
         if not self.is_sparse:
-            # NumPy may not have the type, and PyTorch does not take it from there.
+            # NumPy may lack bfloat16, and PyTorch does not accept it from NumPy.
             is_brain = self._element == "bfloat16"
             return torch.from_numpy(self._bits).view(torch.bfloat16) if is_brain else torch.from_numpy(self.array)
         data, indices, indptr, shape = self.canonical()
@@ -187,11 +193,13 @@ class _StreamExtension(_Stream):
         return torch.sparse_csr_tensor(offsets, places, values, size=shape, check_invariants=False)
 
     def to_jax(self) -> jax.Array | BCSR:
-        """The data as an array of JAX (steps, lanes, *shape of a sample), or sparse as BCSR (steps * lanes, values of a sample).
+        """Returns the data as a JAX array, or sparse data as BCSR.
 
-        On the device that JAX uses by default. Where that is the processor, a dense array in single precision lies in the minibatch's
-        own memory: do not write there any more. Others are copied by JAX, because it wants an alignment that the parts of sparse data
-        do not have, and makes types of 64 bits those of 32 unless ``jax_enable_x64`` is set.
+        Dense: (steps, lanes, *shape of a sample). Sparse: (steps * lanes, values of a sample). The
+        arrays are on JAX's default device. On a CPU, a dense single-precision array shares the
+        minibatch's own memory: do not write there any more. JAX copies all others, because it
+        requires an alignment that parts of sparse data lack, and converts 64-bit types to 32 bits
+        unless ``jax_enable_x64`` is set.
         """
         if not self.is_sparse:
             return _to_jax(self.array, self if self._element == "bfloat16" else None)
@@ -208,10 +216,10 @@ class _StreamExtension(_Stream):
         return array.copy() if copy and np.shares_memory(array, self.array) else array
 
     def __dlpack__(self, **options: object) -> object:
-        """A DLPack capsule of :attr:`array`, for ``torch.from_dlpack`` and others.
+        """Returns a DLPack capsule of :attr:`array`, for ``torch.from_dlpack`` and others.
 
-        NumPy makes it, versioned from NumPy 2.1 on. Values of bfloat16, which NumPy does not have,
-        have a capsule as well.
+        NumPy creates it, versioned from NumPy 2.1 on. bfloat16, which NumPy lacks, is supported
+        too.
 
         ``options`` are those of the standard: ``stream``, ``max_version``, ``dl_device``, ``copy``.
         """
@@ -223,22 +231,29 @@ class _StreamExtension(_Stream):
         return 1, 0  # kDLCPU
 
     def asarray(self) -> Values:
-        """All data, dense, of shape (steps, lanes, *shape of a sample): a view of dense data, a copy of sparse ones."""
+        """Returns all data, dense: a view of dense data, a copy of sparse data.
+
+        The shape is (steps, lanes, *shape of a sample).
+        """
         if not self.is_sparse:
             return self.array
         return self.csr.toarray().reshape(self.steps, self.lanes, *self.info.shape)  # type: ignore[no-any-return]
 
     def as_list(self) -> list[Values]:
-        """The sequences, each an array (samples, *shape of a sample): views of the values of :meth:`packed`."""
+        """Returns the sequences as arrays (samples, *shape of a sample), views of :meth:`packed`
+        values."""
         values, offsets, _ = self.packed()
         bounds = offsets.tolist()
         return [values[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def as_sequences(self) -> list[Values | csr_matrix]:
-        """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
+        """Returns the sequences in the minibatch's order: arrays, or matrices if the stream is
+        sparse.
 
-        Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of
-        one lane or one step); else they are copied. Of a truncated sequence it is the part that this minibatch has.
+        An array has the shape (samples, *shape of a sample) and is a view; a matrix has the shape
+        (samples, values). The values of a matrix are a view if its samples are contiguous
+        (minibatches of one lane or one step), and a copy otherwise. Of a truncated sequence it is
+        the part in this minibatch.
         """
         records = self.records
         records = records[records["sequence"] != GAP]
@@ -272,13 +287,14 @@ class _StreamExtension(_Stream):
 
 
 _NO_DATA = (
-    "The minibatch has no data: check it with `if minibatch:`. Loops deliver one only to workers in lockstep, whose share may be "
-    "empty."
+    "The minibatch has no data: check it with `if minibatch:`. Loops deliver such a minibatch only to workers in lockstep, "
+    "whose share may be empty."
 )
 
 
 def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | None) -> str:
-    """The text of the error about a name that no stream of a minibatch has; None: it has no data."""
+    """Returns the text of the error about an unknown stream name. ``None``: the minibatch has no
+    data."""
     if not streams:
         return Text(_NO_DATA)
     return Text(f"{unknown('stream', name, streams)} For example: minibatch[{next(iter(streams))!r}]")
@@ -286,23 +302,23 @@ def explain_unknown(name: object, streams: Mapping[str, StreamInformation] | Non
 
 @_extends(Minibatch)
 class _MinibatchExtension(_Minibatch):
-    """Methods that minibatches share with dictionaries."""
+    """The methods of dictionaries."""
 
     def keys(self) -> KeysView[str]:
-        """The names of the streams."""
+        """Returns the names of the streams."""
         return KeysView(self)
 
     def values(self) -> ValuesView[StreamMinibatch]:
-        """The streams."""
+        """Returns the streams."""
         return ValuesView(self)
 
     def items(self) -> ItemsView[str, StreamMinibatch]:
-        """The streams with their names."""
+        """Returns the streams with their names."""
         return ItemsView(self)
 
     @declares(key=Within("by its own type"), default=Within("any value"))
     def get(self, key: str | StreamInformation, default: object = None, /) -> object:  # type: ignore[override]
-        """The stream of this name, or ``default`` if there is none."""
+        """Returns the stream of this name, or ``default`` if there is none."""
         try:
             return self[key]
         except KeyError:

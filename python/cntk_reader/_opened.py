@@ -1,4 +1,4 @@
-"""An open reader of the library: what it says about its data."""
+"""An open reader of the library, and the facts about its data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ._user import Streams
 
 Self = TypeVar("Self", bound="OpenReader")
 
-#: Placeholder for the shape of a sample that becomes known with the first data.
+#: Placeholder for a sample shape that is only known once data have been read.
 _OPEN_SHAPE = (2**64 - 2,)
 
 
 class OpenReader(_native.Source):
-    """What :class:`MinibatchSource` is apart from its position in the data."""
+    """The part of :class:`MinibatchSource` that does not concern its position in the data."""
 
     _stream_class: type[StreamInformation] = StreamInformation
 
@@ -37,10 +37,11 @@ class OpenReader(_native.Source):
             transforms=list(recipe.transforms.items()),
         )
         free_at_end(self)
-        #: The streams, by name and as attributes.
+        #: The streams, by name or as attributes.
         self.streams = Streams()
         self._describe_streams()
-        #: Workers read in lockstep: each gets as many minibatches as the others, some of which may be without data.
+        #: Whether workers read in lockstep: all get the same number of minibatches, some possibly
+        #: without data.
         self.lockstep: bool = self._info()[4]
 
     def _describe_streams(self) -> None:
@@ -64,12 +65,13 @@ class OpenReader(_native.Source):
 
     @property
     def has_numeric_keys(self) -> bool:
-        """Whether sequence keys are numbers in the data."""
+        """Whether the sequence keys in the data are numbers."""
         return self._info()[3]
 
     @property
     def sizes(self) -> Sizes:
-        """How much data there is: of several deserializers the sequences that all of them have."""
+        """The size of the data. With several deserializers it counts the sequences that all of them
+        have."""
         return Sizes(*self._info()[:3])
 
     @property
@@ -79,7 +81,8 @@ class OpenReader(_native.Source):
 
     @property
     def progress(self) -> Progress:
-        """How far the epoch has come with the minibatch read last. Before the first one that is an error."""
+        """The progress of the epoch after the last minibatch. An error before the first
+        minibatch."""
         return Progress(*self._progress())
 
     @property
@@ -89,7 +92,7 @@ class OpenReader(_native.Source):
 
     @explained("source.suggest_chunk_size(4)", workers=Whole(1))
     def suggest_chunk_size(self, workers: int) -> int:
-        """A ``chunkSizeInBytes`` with which this many workers share the data evenly."""
+        """Returns a ``chunkSizeInBytes`` with which this many workers share the data evenly."""
         return self._suggest_chunk_size(workers)
 
     def __enter__(self: Self) -> Self:

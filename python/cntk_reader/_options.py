@@ -1,4 +1,4 @@
-"""Options with values: nothing in a value needs quotes, so paths and names may have any characters."""
+"""Types of option values. Values need no quoting, so paths and names may contain any characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the process: log lines and loading threads."""
+"""Process-wide settings: log lines and loading threads."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ ERROR, WARNING, INFO = 0, 1, 2
 
 @explained("set_log_callback(print)", callback=Maybe(FUNCTION))
 def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
-    """Sends the log lines of all readers to ``callback(level, line)``, or with None to standard error again.
+    """Sends the log lines of all readers to ``callback(level, line)``.
 
-    Levels are ERROR, WARNING and INFO. The callback runs on any thread, and must not use the reader whose line it gets.
+    None restores standard error. Levels are ERROR, WARNING and INFO. The callback may run on any
+    thread, and must not use the reader whose line it receives.
     """
     _native.set_log_callback(callback)
 
 
-# Lines of threads that go on are for standard error then.
+# At exit, threads that still run log to standard error.
 atexit.register(_native.set_log_callback, None)
 
 
 @explained("set_threads(4)", threads=Whole(0, 2**31 - 1, "The number of threads"))
 def set_threads(threads: int) -> None:
-    """Sets the number of loading threads for sources made from now on; 0 restores the default."""
+    """Sets the number of loading threads for sources created from now on; 0 restores the
+    default."""
     _native.set_threads(threads)
 
 
 @explained("get_threads()")
 def get_threads() -> int:
-    """The number of loading threads that a source made now would use."""
+    """Returns the number of loading threads that a source created now would use."""
     return _native.get_threads()

@@ -1,4 +1,7 @@
-"""What a source is opened from: a configuration and users' objects. It can be opened again, also in another process."""
+"""The recipe of a source: a configuration and users' objects.
+
+A source can be opened from it again, also in another process.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from ._user import UserDeserializer
 #: CNTK's default window.
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 
-#: What a source can read.
+#: A deserializer that a source can read.
 AnyDeserializer = Union[FileDeserializer, UserDeserializer]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Options, or a configuration as text or as a file; and users' deserializers and transforms by the names there.
+    """A configuration as options, text or file, and users' deserializers and transforms by name.
 
     It can be pickled if the users' objects can.
     """
@@ -30,13 +33,13 @@ class Recipe:
     options: Mapping[str, object] | None = None
     text: str | None = None
     path: str | None = None
-    #: The name of one of the configuration's readers; None: it has only one.
+    #: The name of one of the configuration's readers. None: it has only one.
     reader: str | None = None
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
 
     def readers(self) -> list[str]:
-        """The names of the readers that the configuration has in its sections."""
+        """Returns the names of the readers in the configuration's sections."""
         return _native.readers(self.text, self.path)
 
 
@@ -55,7 +58,7 @@ def compose(
     lockstep: bool,
     options: Mapping[str, Value] | None,
 ) -> Recipe:
-    """The recipe of a source that is described by deserializers and settings: see ``MinibatchSource``."""
+    """Returns the recipe for the arguments of ``MinibatchSource``."""
     given = list(deserializers) if isinstance(deserializers, (list, tuple)) else [deserializers]
     if not given:
         raise ValueError("A source needs a deserializer.")
@@ -63,7 +66,7 @@ def compose(
     if in_chunks is None:
         in_chunks = 0 if randomization_window_in_samples else DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     if in_chunks and randomization_window_in_samples:
-        raise ValueError("The randomization window is given in chunks and in samples.")
+        raise ValueError("The randomization window is given both in chunks and in samples.")
     if frame_mode and truncation_length:
         raise ValueError("Truncation and frame mode are mutually exclusive.")
     window = in_chunks or randomization_window_in_samples
@@ -103,7 +106,7 @@ def compose(
             sections.append(deserializer.section())
         else:
             raise TypeError(
-                f"A source reads deserializers, and {deserializer!r} is none. For example: "
+                f"A source reads deserializers, but {deserializer!r} is not one. For example: "
                 'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))))'
             )
     configuration["deserializers"] = name_transforms(sections, transforms)

@@ -1,6 +1,7 @@
-"""Types and ranges of arguments: each parameter of each public callable has a rule, which is applied by the call that sets it.
+"""Rules for the types and ranges of arguments. Every parameter of every public callable has one.
 
-An option that is accepted and not what was meant, such as ``randomize="no"``, changes data without an error.
+The call that sets a parameter applies its rule. Accepting a value with another meaning than
+intended, such as ``randomize="no"``, would change data without an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, SupportsIndex, Union, cast
 
 import numpy as np
 
-#: A rule: takes the name of a parameter and a value, and returns the value as it is used, or raises an error about it.
+#: A rule: takes a parameter's name and value, and returns the value to use or raises an error.
 Rule = Callable[[str, object], object]
 
 
@@ -23,34 +24,34 @@ def _is_bool(value: object) -> bool:
 
 
 def whole(what: str, value: object, least: int = 0, most: int = 2**64 - 1) -> int:
-    """A whole number, of Python or NumPy, from ``least`` to ``most``; else an error about ``what``.
+    """Returns a whole number of Python or NumPy from ``least`` to ``most``; else raises an error.
 
-    ctypes would cut off what an argument has no room for, without a word.
+    ``what`` names the argument in the error.
     """
-    # An array with one element has __index__ too, and is no number.
+    # An array with one element has __index__ too, but is not a number.
     is_array = isinstance(value, np.ndarray)
     if _is_bool(value) or is_array or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} has to be a whole number, and {value!r} is none.")
+        raise TypeError(f"{what} must be a whole number, not {value!r}.")
     number = operator.index(cast("SupportsIndex", value))
     if number < least:
-        raise ValueError(f"{what} has to be at least {least}, and is {number}.")
+        raise ValueError(f"{what} must be at least {least}, but is {number}.")
     if number > most:
-        raise ValueError(f"{what} has to be at most {most}, and is {number}.")
+        raise ValueError(f"{what} must be at most {most}, but is {number}.")
     return number
 
 
 def real(what: str, value: object, least: float = -math.inf, most: float = math.inf) -> float:
-    """A number from ``least`` to ``most`` that is not infinite; else an error about ``what``."""
+    """Returns a finite number from ``least`` to ``most``; else raises an error about ``what``."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not _is_bool(value)
     if not is_number:
-        raise TypeError(f"{what} has to be a number, and {value!r} is none.")
+        raise TypeError(f"{what} must be a number, not {value!r}.")
     number = float(cast(float, value))
     if not math.isfinite(number):
-        raise ValueError(f"{what} has to be a finite number, and is {number}.")
+        raise ValueError(f"{what} must be a finite number, not {number}.")
     if number < least:
-        raise ValueError(f"{what} has to be at least {least}, and is {number}.")
+        raise ValueError(f"{what} must be at least {least}, but is {number}.")
     if number > most:
-        raise ValueError(f"{what} has to be at most {most}, and is {number}.")
+        raise ValueError(f"{what} must be at most {most}, but is {number}.")
     return number
 
 
@@ -60,7 +61,7 @@ class Whole:
 
     least: int = 0
     most: int = 2**64 - 1
-    #: What messages call it, if not by the parameter's name.
+    #: The name in messages. None: the parameter's name.
     what: str | None = None
 
     def __call__(self, name: str, value: object) -> int:
@@ -69,7 +70,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Real:
-    """A finite number, which stays what it is: an int is written as one."""
+    """A finite number. An int stays an int, so that it is written as one."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -85,26 +86,26 @@ class Flag:
 
     def __call__(self, name: str, value: object) -> bool:
         if not _is_bool(value):
-            raise TypeError(f"{name} has to be True or False, and is {value!r}.")
+            raise TypeError(f"{name} must be True or False, not {value!r}.")
         return bool(value)
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text that is not empty; one of ``choices``, in any case, if there are some."""
+    """A non-empty text; one of ``choices``, ignoring case, if there are some."""
 
     choices: tuple[str, ...] = ()
 
     def __call__(self, name: str, value: object) -> str:
         if not isinstance(value, str):
-            raise TypeError(f"{name} has to be a text, and {value!r} is none.")
+            raise TypeError(f"{name} must be a text, not {value!r}.")
         if self.choices and value.lower() not in (choice.lower() for choice in self.choices):
             from ._explain import resembles
 
             near = resembles(value, self.choices)
             question = "" if near is None else f" Did you mean {near!r}?"
             listed = ", ".join(map(repr, self.choices))
-            raise ValueError(f"{name} has to be one of {listed}, and is {value!r}.{question}")
+            raise ValueError(f"{name} must be one of {listed}, not {value!r}.{question}")
         if not value:
             raise ValueError(f"{name} is an empty text.")
         return value
@@ -112,12 +113,12 @@ class Text:
 
 @dataclass(frozen=True)
 class OnePath:
-    """A path: a text or an object of pathlib."""
+    """A path: a text or a pathlib object."""
 
     def __call__(self, name: str, value: object) -> object:
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(path, str):
-            raise TypeError(f"{name} has to be a path, a text or an object of pathlib, and {value!r} is neither.")
+            raise TypeError(f"{name} must be a path, a text or a pathlib object, not {value!r}.")
         if not path:
             raise ValueError(f"{name} is an empty path.")
         return value
@@ -125,13 +126,13 @@ class OnePath:
 
 @dataclass(frozen=True)
 class Paths:
-    """A path, or a list of paths that is not empty."""
+    """A path, or a non-empty list of paths."""
 
     def __call__(self, name: str, value: object) -> object:
         if isinstance(value, (str, os.PathLike)):
             return OnePath()(name, value)
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"{name} has to be a path or a list of paths, and {value!r} is neither.")
+            raise TypeError(f"{name} must be a path or a list of paths, not {value!r}.")
         if not value:
             raise ValueError(f"{name} is an empty list of paths.")
         return [OnePath()(f"{name}[{place}]", path) for place, path in enumerate(value)]
@@ -139,22 +140,22 @@ class Paths:
 
 @dataclass(frozen=True)
 class Items:
-    """A list or tuple whose elements obey a rule, of ``count`` elements if that is given."""
+    """A list or tuple whose elements obey a rule, with ``count`` elements if that is given."""
 
     rule: Rule
     count: int | None = None
 
     def __call__(self, name: str, value: object) -> tuple[object, ...]:
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"{name} has to be a list or a tuple, and {value!r} is neither.")
+            raise TypeError(f"{name} must be a list or a tuple, not {value!r}.")
         if self.count is not None and len(value) != self.count:
-            raise ValueError(f"{name} has to have {self.count} elements, and {value!r} has {len(value)}.")
+            raise ValueError(f"{name} must have {self.count} elements, but {value!r} has {len(value)}.")
         return tuple(self.rule(f"{name}[{place}]", item) for place, item in enumerate(value))
 
 
 @dataclass(frozen=True)
 class Either:
-    """What one of several rules accepts; the errors are those of the first rule that knows the type."""
+    """A value that one of several rules accepts. The first rule that accepts its type decides."""
 
     rules: tuple[Rule, ...]
 
@@ -170,7 +171,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Maybe:
-    """None, or what a rule accepts."""
+    """None, or a value that a rule accepts."""
 
     rule: Rule
 
@@ -180,43 +181,43 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Is:
-    """An object of one of some types."""
+    """An instance of one of some types."""
 
     types: tuple[type, ...]
     what: str
 
     def __call__(self, name: str, value: object) -> object:
         if not isinstance(value, self.types):
-            raise TypeError(f"{name} has to be {self.what}, and {value!r} is none.")
+            raise TypeError(f"{name} must be {self.what}, not {value!r}.")
         return value
 
 
 @dataclass(frozen=True)
 class Function:
-    """What can be called."""
+    """A callable."""
 
     def __call__(self, name: str, value: object) -> object:
         if not callable(value):
-            raise TypeError(f"{name} has to be a function, and {value!r} is none.")
+            raise TypeError(f"{name} must be a function, not {value!r}.")
         return value
 
 
 @dataclass(frozen=True)
 class Table:
-    """A mapping whose keys are texts."""
+    """A mapping with texts as keys."""
 
     def __call__(self, name: str, value: object) -> object:
         if not isinstance(value, Mapping):
-            raise TypeError(f"{name} has to be a dictionary, and {value!r} is none.")
+            raise TypeError(f"{name} must be a dictionary, not {value!r}.")
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"The keys of {name} are texts, and {key!r} is none.")
+                raise TypeError(f"The keys of {name} must be texts, not {key!r}.")
         return value
 
 
 @dataclass(frozen=True)
 class Within:
-    """Any value: the callable checks it by itself. ``how`` says where."""
+    """Any value: the callable checks it itself, at the place that ``how`` names."""
 
     how: str
 
@@ -234,7 +235,7 @@ class Shape:
         for size in sizes:
             if _is_bool(size) or isinstance(size, np.ndarray) or not hasattr(size, "__index__"):
                 raise TypeError(
-                    f"A shape is a number of values or a tuple of numbers, and {value!r} is neither. For example: "
+                    f"A shape must be a number of values or a tuple of numbers, not {value!r}. For example: "
                     "StreamDef(shape=64), StreamDef(shape=(28, 28))"
                 )
         checked = tuple(whole(name, size, 1, 2**63 - 1) for size in sizes)
@@ -249,24 +250,25 @@ PATH = OnePath()
 PATHS = Paths()
 FUNCTION = Function()
 TABLE = Table()
-#: A dimension that the library counts with 32 bits.
+#: A dimension, which the library stores in 32 bits.
 SMALL = Whole(1, 2**31 - 1)
-#: Seeds, which CNTK has in 32 bits.
+#: A seed, which CNTK stores in 32 bits.
 SEED = Whole(0, 2**32 - 1)
 INT64 = Whole(-(2**63), 2**63 - 1)
-#: Errors that are tolerated.
+#: A number of tolerated errors.
 ERRORS = Whole(0, 2**31 - 1)
 
 
 def share(size: object, workers: object, rank: object) -> tuple[int | None, int, int]:
-    """Minibatch size, number of workers and rank of a source, if they are possible together."""
+    """Returns the minibatch size, number of workers and rank of a source, if they are
+    consistent."""
     checked_size = None if size is None else POSITIVE("minibatch_size", size)
     checked_workers = Whole(1)("workers", workers)
     if rank is None:
         if checked_workers > 1:
             raise ValueError(
-                f"workers is {checked_workers}, and no rank was given. Each worker reads a share of its own: pass its number "
-                f"too, rank=0 to rank={checked_workers - 1}."
+                f"workers is {checked_workers}, but no rank was given. Each worker reads its own share: also pass its number, "
+                f"rank=0 to rank={checked_workers - 1}."
             )
         return checked_size, checked_workers, 0
     checked_rank = WHOLE("rank", rank)
@@ -278,12 +280,12 @@ def check_rank(workers: int, rank: int) -> None:
     """Refuses the rank of a worker that does not exist."""
     if rank >= workers:
         raise ValueError(
-            f"The rank is {rank}, and with {workers} {'worker' if workers == 1 else 'workers'} ranks go from 0 to {workers - 1}."
+            f"The rank is {rank}, but with {workers} {'worker' if workers == 1 else 'workers'} ranks go from 0 to {workers - 1}."
         )
 
 
 def state(values: Mapping[str, object]) -> dict[str, int]:
-    """CNTK's state: whole numbers by name."""
+    """Returns a CNTK state, whole numbers by name, as a dictionary."""
     return {str(key): whole(f"'{key}' of the state", value) for key, value in values.items()}
 
 

@@ -39,9 +39,9 @@ from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
 
-#: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
+#: Key of CNTK's state that exists only for data whose chunks list their sequences on loading.
 _LOCAL_SWEEP = "baseSweepCount"
-#: A state: of `state_dict`, of CNTK, or the bytes of a checkpoint.
+#: A state: from `state_dict`, from CNTK, or the bytes of a checkpoint.
 State = Union[Mapping[str, object], bytes]
 
 
@@ -93,24 +93,29 @@ _LIMITS: dict[str, Rule] = {
     **_SHARE,
 )
 class MinibatchSource(OpenReader):
-    """Delivers minibatches, as CNTK's class of that name does: the same data in the same order.
+    """Delivers minibatches like CNTK's class of that name: the same data in the same order.
 
-    ``deserializers`` is one deserializer or a list of them: files, joined by sequence key, or users' classes.
+    ``deserializers`` is one deserializer or a list of them: files, joined by sequence key, or
+    users' classes.
 
-    ``max_samples`` and ``max_sweeps`` limit what is delivered (one of them at most; None: no limit); ``randomization_window_in_chunks``
-    (default 128) or ``randomization_window_in_samples`` is the window of the randomizer; ``randomize=False`` gives the
-    data's order; ``truncation_length`` makes minibatches of this many steps; with ``frame_mode`` every sequence is one
-    sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
-    ``minibatch_size``, ``workers`` and ``rank`` are the defaults of :meth:`next_minibatch` and iteration.
+    ``max_samples`` or ``max_sweeps`` limits the data that are delivered; None is no limit.
+    ``randomization_window_in_chunks`` (default 128) or ``randomization_window_in_samples`` is the
+    window of the randomizer; ``randomize=False`` keeps the data's order. ``truncation_length``
+    makes minibatches of this many steps; with ``frame_mode`` every sequence is one sample.
+    ``precision="double"`` reads files in double precision. ``options`` are further configuration
+    keys. ``minibatch_size``, ``workers`` and ``rank`` are the defaults of :meth:`next_minibatch`
+    and iteration.
 
-    ``lockstep=True`` is for workers that wait for each other in every step, as with ``all_reduce``: each gets as many minibatches
-    as the others. Put together, their minibatches are those that a single worker reads. A worker whose share of one is empty gets
-    a minibatch without data, also from iteration: it is false, and its worker takes part in the step without samples. One state
-    fits all workers, and any number of them. Not with ``truncation_length``.
+    ``lockstep=True`` is for workers that wait for each other in every step, as with ``all_reduce``:
+    all get the same number of minibatches. Together, their minibatches are those that a single
+    worker reads. A worker whose share is empty gets a minibatch without data, also from iteration:
+    it is falsy, and the worker takes part in the step without samples. One state fits all workers,
+    and any number of them. Lockstep cannot be combined with ``truncation_length``.
 
-    One thread at a time may use a source; another one gets an error. It belongs to the process that made it: in the child
-    of a fork every call is an error. Close it, or use it in a ``with`` statement; it is closed in any case when it is
-    collected, and when the interpreter ends. Minibatches stay valid.
+    Only one thread at a time may use a source; another thread gets an error. The source belongs to
+    the process that created it: in a forked child every call is an error. Close it, or use it in a
+    ``with`` statement; garbage collection and the interpreter's exit close it too. Minibatches stay
+    valid.
     """
 
     def __init__(
@@ -156,7 +161,7 @@ class MinibatchSource(OpenReader):
             raise
 
     def _compare(self, deserializers: AnyDeserializer | Sequence[AnyDeserializer]) -> None:
-        """Compares what was said of streams with what binary files say, which counts."""
+        """Compares declared streams with those of binary files, which take precedence."""
         given = deserializers if isinstance(deserializers, (list, tuple)) else [deserializers]
         for deserializer in given:
             if not isinstance(deserializer, CBFDeserializer):
@@ -165,12 +170,12 @@ class MinibatchSource(OpenReader):
                 info = self.streams[name]
                 if stream.shape is not None and stream.size != info.sample_size:
                     raise ValueError(
-                        f"The stream '{name}' has samples of {info.sample_size} values in {deserializer.filename!r}, and was said to have "
-                        f"{stream.size}: leave the shape out."
+                        f"The stream '{name}' has samples of {info.sample_size} values in {deserializer.filename!r}, but was "
+                        f"declared with {stream.size}: omit the shape."
                     )
                 if stream.is_sparse and not info.is_sparse:
                     raise ValueError(
-                        f"The stream '{name}' is dense in {deserializer.filename!r}, and was said to be sparse."
+                        f"The stream '{name}' is dense in {deserializer.filename!r}, but was declared as sparse."
                     )
 
     @classmethod
@@ -196,15 +201,16 @@ class MinibatchSource(OpenReader):
         workers: int = 1,
         rank: int | None = None,
     ) -> MinibatchSource:
-        """A source from a text in CNTK's configuration language.
+        """Creates a source from a text in CNTK's configuration language.
 
-        ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms. ``reader`` chooses
-        one of several readers of the text by the keys that lead to it: ``"train.reader"``.
+        ``users`` are users' deserializers by the names that the text has as ``type``,
+        ``transforms`` users' transforms. ``reader`` chooses one of several readers of the text by
+        the path of its keys: ``"train.reader"``.
         """
         for kind, given in ((UserDeserializer, users), (Transform, transforms)):
             for name, user in (given or {}).items():
                 if not isinstance(user, kind):
-                    raise TypeError(f"{name!r} is {user!r}, which is no {kind.__name__}.")
+                    raise TypeError(f"{name!r} is {user!r}, which is not a {kind.__name__}.")
         source = cls.__new__(cls)
         recipe = Recipe(text=text, reader=reader, users=dict(users or {}), transforms=dict(transforms or {}))
         source._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
@@ -223,9 +229,10 @@ class MinibatchSource(OpenReader):
         workers: int = 1,
         rank: int | None = None,
     ) -> MinibatchSource:
-        """A source from a file in CNTK's configuration language.
+        """Creates a source from a file in CNTK's configuration language.
 
-        ``reader`` chooses one of several readers of the file by the keys that lead to it, ``"train.reader"``; see :meth:`readers`.
+        ``reader`` chooses one of several readers of the file by the path of its keys,
+        ``"train.reader"``; see :meth:`readers`.
         """
         source = cls.__new__(cls)
         recipe = Recipe(path=os.fspath(path), reader=reader)
@@ -235,7 +242,8 @@ class MinibatchSource(OpenReader):
     @staticmethod
     @explained('MinibatchSource.readers("train.cntk")', path=PATH)
     def readers(path: str | os.PathLike[str]) -> list[str]:
-        """The readers that a file in CNTK's configuration language has in its sections, by the names that :meth:`from_file` takes."""
+        """Returns the names of the readers in a configuration file, as :meth:`from_file` takes
+        them."""
         return Recipe(path=os.fspath(path)).readers()
 
     def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int | None) -> None:
@@ -246,7 +254,7 @@ class MinibatchSource(OpenReader):
 
     @property
     def minibatch_size(self) -> int | None:
-        """The size of minibatches, in samples of all workers, where a call gives none."""
+        """The default minibatch size, in samples of all workers."""
         return self._defaults[0]
 
     @minibatch_size.setter
@@ -255,7 +263,7 @@ class MinibatchSource(OpenReader):
 
     @property
     def workers(self) -> int:
-        """The number of workers where a call gives none."""
+        """The default number of workers."""
         return self._defaults[1]
 
     @workers.setter
@@ -264,7 +272,7 @@ class MinibatchSource(OpenReader):
 
     @property
     def rank(self) -> int:
-        """The rank of this worker where a call gives none."""
+        """The default rank of this worker."""
         return self._defaults[2]
 
     @rank.setter
@@ -272,26 +280,28 @@ class MinibatchSource(OpenReader):
         self._set_defaults(self.minibatch_size, self.workers, rank)
 
     def _set_defaults(self, size: int | None, workers: int, rank: int) -> None:
-        # A call without arguments means something else now.
+        # A call without arguments now has another meaning.
         self._forget_arguments()
         self._defaults = size, workers, rank
 
     def reopen(self) -> MinibatchSource:
-        """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
+        """Returns a new source with the same configuration, at its beginning.
 
-        A source that is pickled, as DataLoader does for its workers, arrives as one that is reopened.
+        It belongs to the process that calls this. Unpickling a source, as DataLoader does for its
+        workers, reopens it too.
         """
         return _reopened(type(self), *self._settings())
 
     def _in_lockstep(self) -> MinibatchSource:
-        """Another source with the same configuration in lockstep, at its beginning."""
+        """Returns a new source with the same configuration in lockstep, at its beginning."""
         recipe, limits, size, workers, rank = self._settings()
         if recipe.path is not None:
-            raise ValueError("The configuration is a file, and does not say lockstep = true.")
+            raise ValueError("The configuration is a file that does not set lockstep = true.")
         if recipe.options is not None:
             recipe = dataclasses.replace(recipe, options={**recipe.options, "lockstep": True})
         else:
-            # The last of several values counts, and sections inside see those of the text around them.
+            # The last of several values counts, and nested sections see the values of the text
+            # around them.
             recipe = dataclasses.replace(recipe, text=f"{recipe.text or ''}\nlockstep = true\n")
         return _reopened(type(self), recipe, limits, size, workers, rank)
 
@@ -302,31 +312,34 @@ class MinibatchSource(OpenReader):
         return self._recipe, self._limits, self.minibatch_size, self.workers, self.rank
 
     def _set_begun(self, has_begun: bool, pending: dict[str, int] | None = None, is_restored: bool = False) -> None:
-        """Notes where the reader is, as a whole: Ctrl-C may come before or after, not between.
+        """Records the position of the reader, as a whole: Ctrl-C may come before or after, not
+        between.
 
-        ``has_begun``: the reader is in an epoch, and has a share in force. ``pending``: CNTK's state, restored before
-        the first minibatch. ``is_restored``: a checkpoint was restored, and no epoch begun since.
+        ``has_begun``: the reader is in an epoch, and has a share. ``pending``: a CNTK state,
+        restored before the first minibatch. ``is_restored``: a checkpoint was restored, and no
+        epoch has begun afterwards.
         """
         self._has_begun, self._pending, self._is_restored = has_begun, pending, is_restored
 
     def _in_force(self) -> Share | None:
-        """Minibatch size, workers and rank in force; None before the first minibatch."""
+        """Returns the current minibatch size, workers and rank; None before the first minibatch."""
         return Share(*self._config()) if self._has_begun else None
 
     @declares(minibatch_size=Maybe(POSITIVE), workers=Maybe(POSITIVE), rank=Maybe(WHOLE))
     def next_minibatch(
         self, minibatch_size: int | None = None, *, workers: int | None = None, rank: int | None = None
     ) -> Minibatch:
-        """The next minibatch: this worker's share of a minibatch of the given size, in samples of all workers.
+        """Returns the next minibatch: this worker's share of a minibatch of the given size.
 
-        At the end of the data it is empty, and false. Arguments that are None are those of the source. Sizes and workers may change
+        The size is in samples of all workers. At the end of the data the minibatch is empty and
+        falsy. Arguments that are None default to those of the source. Sizes and workers may change
         from call to call.
         """
-        # Only the steps of an epoch come to an end.
+        # Only the steps of an epoch can end with None.
         return cast(Minibatch, self._next(False, minibatch_size, workers, rank))
 
     def _put_in_force(self, size: int | None, workers: int | None, rank: int | None) -> None:
-        """Has the next read mean these arguments."""
+        """Applies these arguments to the next read."""
         share = self._share(size, workers, rank)
         if not self._has_begun:
             self._begin(self._limits, 0, share)
@@ -334,7 +347,7 @@ class MinibatchSource(OpenReader):
             self._configure(*share)
 
     def _share(self, size: int | None = None, workers: int | None = None, rank: int | None = None) -> Share:
-        """Arguments of a call, with the source's own values in place of those that are None."""
+        """Returns the arguments of a call, with the source's own values for those that are None."""
         size = self.minibatch_size if size is None else size
         if size is None and self._has_begun:
             size = self._config()[0]
@@ -358,19 +371,22 @@ class MinibatchSource(OpenReader):
         return share
 
     def _begin(self, span: Span, number: int | None, share: Share) -> int:
-        """Goes to the start of a part of the data and returns its number. ``None``: to the next one of this size, or to the rest of
-        one that was restored."""
+        """Goes to the start of a part of the data and returns its number.
+
+        ``None``: goes to the next part of this size, or to the rest of a restored one.
+        """
         started = self._begin_at(span, number, share, self._pending)
         self._set_begun(True)
         return started
 
     def _begin_at(self, span: Span, number: int | None, share: Share, state: Mapping[str, int] | None) -> int:
-        """Has the reader go to a part of the data, and to CNTK's state if there is one."""
+        """Moves the reader to a part of the data, and to a CNTK state if there is one."""
         entries = None if state is None else list(state.items())
         return self._start_epoch(number, span.samples, span.sweeps, *share, entries)
 
     def _current(self) -> tuple[Span | None, bool, bool]:
-        """The part of the data that is being read, if any, and whether it was restored, or is over."""
+        """Returns the current part of the data, if any, whether it was restored, and whether it is
+        over."""
         epoch = self._current_epoch() if self._has_begun else None
         if epoch is None:
             return None, False, False
@@ -378,11 +394,12 @@ class MinibatchSource(OpenReader):
         return Span.of(samples, sweeps, number), is_resumed, is_over
 
     def __iter__(self) -> Iterator[Minibatch]:
-        """The minibatches up to ``max_samples`` or ``max_sweeps``; without a limit they have no end.
+        """Iterates over the minibatches up to ``max_samples`` or ``max_sweeps``; without a limit,
+        forever.
 
-        A loop that was left early goes on in the next loop. After the end the next loop gets the
-        data that follow: with ``max_sweeps=1`` the next sweep. A minibatch without data is
-        delivered in lockstep only.
+        A loop that was left early is continued by the next loop. After the end the next loop gets
+        the data that follow: with ``max_sweeps=1`` the next sweep. Minibatches without data are
+        delivered only in lockstep.
         """
         share = self._share()
         span, _, is_over = self._current()
@@ -399,28 +416,29 @@ class MinibatchSource(OpenReader):
     def epochs(
         self, stop: int | None = None, *, samples: int | None = None, start: int | None = None
     ) -> Iterator[Epoch]:
-        """The epochs that are left of the first ``stop`` ones; without ``stop`` they have no end.
+        """Iterates over the remaining ones of the first ``stop`` epochs; without ``stop``, forever.
 
         for epoch in source.epochs(10):
             for minibatch in epoch:
                 train(minibatch)
 
-        An epoch is a sweep over the data, or ``samples`` of all workers, in an order of its own. Epochs count from 0: the loop begins
-        with the one after the last that was begun, and after :meth:`load_state_dict` with the rest of the epoch that the state was
-        taken in, so that a program which was stopped trains ten epochs in all. ``start`` goes to a certain one.
+        An epoch is a sweep over the data, or ``samples`` of all workers, and has its own order.
+        Epochs count from 0. The loop begins with the epoch after the latest one, and after
+        :meth:`load_state_dict` with the rest of the epoch in which the state was taken, so that a
+        restarted program trains ten epochs in all. ``start`` begins with a particular epoch.
         ``max_samples`` and ``max_sweeps`` do not limit epochs.
 
-        The epoch begins when the loop gets it: what is left of the one before is left out.
+        An epoch begins when the loop gets it; the rest of the previous one is skipped.
         """
         self._share()
         unit = _size_of_epoch(samples)
         if stop is not None and start is not None and start > stop:
-            raise ValueError(f"start is {start}, and the loop ends before epoch {stop}: pass a larger stop.")
+            raise ValueError(f"start is {start}, but the loop ends before epoch {stop}: pass a larger stop.")
         if stop is not None and start is None and not self._is_restored:
             following, _ = self._next_epoch(unit)
             if following >= stop:
                 raise state_error(
-                    f"There is no epoch left of the first {stop}: the next one is {following}. To read more, pass a larger number, "
+                    f"None of the first {stop} epochs is left: the next one is {following}. To read more, pass a larger number, "
                     "or start=0 to begin again."
                 )
         return self._epochs(stop, unit, start)
@@ -434,26 +452,32 @@ class MinibatchSource(OpenReader):
             start = None
 
     def _epoch(self, samples: int | None, index: int | None) -> Epoch:
-        """Begins an epoch: the one with this index, or the next one, or the rest of a restored one,
-        even if nothing is left of it."""
+        """Begins the epoch with this index, or the next one, or the rest of a restored one.
+
+        Nothing may be left of the restored one.
+        """
         unit = _size_of_epoch(samples)
         if index is None and self._is_before_epochs(unit):
             index = 0
         return Epoch(self, unit, index)
 
     def _is_before_epochs(self, unit: Span) -> bool:
-        """Whether nothing was read yet, or only what the limits allow, which are no epochs."""
+        """Returns whether nothing was read yet, or only data within the limits, which are not
+        epochs."""
         if self._pending is not None:
             raise state_error(
-                "The source was restored from CNTK's state, which does not know of epochs. Go on with `for minibatch in source` or "
-                "next_minibatch(), or pass `start` to begin a certain epoch."
+                "The source was restored from a CNTK state, which does not contain epochs. Continue with `for minibatch in "
+                "source` or next_minibatch(), or pass `start` to begin a particular epoch."
             )
         span, _, _ = self._current()
         return span is None or span.at(0) == self._limits != unit
 
     def _next_epoch(self, unit: Span) -> tuple[int, bool]:
-        """The number of the next epoch, and whether the library decides: it goes on with a restored
-        one, or raises the error that none of this size follows."""
+        """Returns the number of the next epoch, and whether the library decides.
+
+        The library then continues a restored epoch, or raises the error that none of this size
+        follows.
+        """
         span, is_resumed, _ = self._current()
         if self._is_before_epochs(unit) or span is None:
             return 0, False
@@ -465,22 +489,27 @@ class MinibatchSource(OpenReader):
         return span.number + 1, False
 
     def checkpoint(self) -> bytes:
-        """The state after the last minibatch, as the C, C++ and Rust interfaces save it.
+        """Returns the state after the last minibatch, as the C, C++ and Rust interfaces save it.
 
-        A few hundred bytes in most modes. An error before the first minibatch.
+        It has a few hundred bytes in most modes. Raises an error before the first minibatch.
         """
         return self._checkpoint()
 
     def cntk_state(self) -> dict[str, int]:
-        """The state after the last minibatch, as CNTK saves it. It continues exactly in most modes."""
+        """Returns the state after the last minibatch, as CNTK saves it.
+
+        It resumes exactly in most modes.
+        """
         if self._pending is not None:
             return dict(self._pending)
         return self._state()
 
     def state_dict(self) -> dict[str, Json]:
-        """The state after the minibatch read last: texts, numbers and lists, so that it can be pickled or become JSON.
+        """Returns the state after the last minibatch, of texts, numbers and lists, for pickle or
+        JSON.
 
-        :meth:`load_state_dict` of a source over the same data with the same settings continues exactly, in every mode.
+        :meth:`load_state_dict` of a source over the same data with the same settings resumes
+        exactly, in every mode.
         """
         checkpoint = self._checkpoint() if self._has_begun else None
         span, _, is_over = self._current()
@@ -488,16 +517,18 @@ class MinibatchSource(OpenReader):
 
     @explained("source.load_state_dict(state)", state_dict=STATE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: State, *, allow_changed_values: bool = False) -> None:
-        """Continues where :meth:`state_dict`, :meth:`checkpoint` or :meth:`cntk_state` was called.
+        """Resumes where :meth:`state_dict`, :meth:`checkpoint` or :meth:`cntk_state` was called.
 
-        Checkpoints and CNTK's states may come from programs in other languages, and from CNTK. The
-        next loop delivers the rest of the epoch; CNTK's states do not know of epochs.
+        Checkpoints and CNTK states may come from programs in other languages and from CNTK. The
+        next loop delivers the rest of the epoch; CNTK states do not contain epochs.
 
-        The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
-        workers read in lockstep: all of them load the state of rank 0 then. Else each rank loads its own state.
+        The number of workers may differ from that of the state at the end of an epoch, and within
+        it if the workers read in lockstep: then all of them load the state of rank 0. Otherwise
+        each rank loads its own state.
 
-        A state of other data is refused, also if only values differ. ``allow_changed_values=True`` continues with values that were
-        changed on purpose: keys and lengths must be the same.
+        The state of other data is refused, even if only values differ.
+        ``allow_changed_values=True`` accepts values that were changed on purpose: keys and lengths
+        must be the same.
         """
         if isinstance(state_dict, (bytes, bytearray, memoryview)):
             self._resume(bytes(state_dict), allow_changed_values)
@@ -514,10 +545,10 @@ class MinibatchSource(OpenReader):
             theirs = state.share
             raise ReaderValueError(
                 f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers}"
-                f"{'' if state.finished else ' in the middle of an epoch'}, and this is worker {self.rank} of "
-                f"{self.workers}. Where each worker goes through the data at a pace of its own, its state fits no other one. "
+                f"{'' if state.finished else ' in the middle of an epoch'}, but this is worker {self.rank} of "
+                f"{self.workers}. Where each worker reads at its own pace, its state fits no other worker. "
                 "Load the state of the worker with this rank, save states at the end of a sweep, or "
-                "let the workers have one timeline: MinibatchSource(..., lockstep=True)."
+                "read in lockstep: MinibatchSource(..., lockstep=True)."
             )
         self._resume(state.checkpoint, allow_changed_values)
 
@@ -528,39 +559,41 @@ class MinibatchSource(OpenReader):
             self._pending = state
 
     def _resume_start(self, pending: dict[str, int] | None) -> None:
-        """Restores the state of a source that has read nothing, but may have loaded CNTK's state."""
+        """Restores the state of a source that has read nothing, but may have loaded a CNTK
+        state."""
         share = self._in_force()
         if share is not None:
-            # A read goes on where the reader is if its arguments are those of the last one.
+            # Move the reader: a read with the arguments of the last one would continue at its
+            # position.
             self._begin_at(self._limits, 0, share, pending)
         self._set_begun(False, pending)
         self._enter_loop()
 
     def _resume(self, checkpoint: bytes, allow_changed_values: bool) -> None:
-        """Restores a checkpoint that knows nothing of what was read here before."""
+        """Restores a checkpoint, which does not depend on earlier reads."""
         self._restore(checkpoint, allow_changed_values)
         self._set_begun(True, is_restored=True)
         self._enter_loop()
 
     def _begins_anywhere(self, span: Span | None) -> bool:
-        """Whether what follows a part of the data begins at a place that does not depend on the workers that have read the part."""
+        """Returns whether the position after a part of the data is independent of the workers."""
         in_samples = span is not None and span.sweeps == UNLIMITED_SWEEPS
         return not (in_samples and _LOCAL_SWEEP in self._state())
 
 
-#: What a dataset or loader reads: a source, or what makes one.
-Given = Union[MinibatchSource, Callable[[], MinibatchSource]]
+#: The argument of a dataset or loader: a source, or a function that creates one.
+SourceOrFactory = Union[MinibatchSource, Callable[[], MinibatchSource]]
 
 
-def is_given(name: str, value: object) -> object:
-    """The rule of what a dataset or loader reads."""
+def is_source(name: str, value: object) -> object:
+    """The rule for the source of a dataset or loader."""
     if not isinstance(value, MinibatchSource) and not callable(value):
-        raise TypeError(f"{name} has to be a MinibatchSource, or a function that makes one, and {value!r} is neither.")
+        raise TypeError(f"{name} must be a MinibatchSource or a function that returns one, not {value!r}.")
     return value
 
 
-def opened(given: Given) -> MinibatchSource:
-    """A source of this process."""
+def opened(given: SourceOrFactory) -> MinibatchSource:
+    """Returns a source of this process."""
     if not isinstance(given, MinibatchSource):
         return given()
     return given if given.is_of_this_process else given.reopen()

@@ -1,4 +1,4 @@
-"""Deserializers for speech as Python objects: HTK features, labels (MLF), lattices, Kaldi archives."""
+"""Deserializers of speech: HTK features, labels (MLF), lattices, Kaldi archives."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ._options import ExactPath
 from ._rules import FLAG, PATH, Maybe
 
 _MODULE = "HTKDeserializers"
-#: What is said of streams of frames.
+#: The options of frame streams.
 _OF_FRAMES = ("context", "broadcast", "max_sequence_length", "defines_mb_size")
 
-#: What is said of streams of labels.
+#: The options of label streams.
 _OF_LABELS = ("shape", "mlf", "is_sparse", "ids", "padding")
 
 
@@ -43,12 +43,12 @@ def _paths(paths: Paths) -> list[ExactPath]:
 
 def _only(streams: Mapping[str, StreamDef], kind: str) -> tuple[str, StreamDef]:
     if len(check_streams(streams)) != 1:
-        raise ValueError(f"A {kind} reads one stream, and {len(streams)} were given. Use one for each stream.")
+        raise ValueError(f"A {kind} reads one stream, but {len(streams)} were given. Use one deserializer per stream.")
     return next(iter(streams.items()))
 
 
 def _frames(stream: StreamDef) -> Section:
-    """The keys of a stream of frames, apart from its file."""
+    """Returns the keys of a stream of frames, without its file."""
     section: Section = {"dim": stream.size}
     if stream.context is not None:
         section["contextWindow"] = list(stream.context)
@@ -58,7 +58,7 @@ def _frames(stream: StreamDef) -> Section:
 
 
 def _sizes(stream: StreamDef) -> Section:
-    """The keys that CNTK looks up outside the section of the stream."""
+    """Returns the keys that CNTK looks up outside the stream's section."""
     section: Section = {}
     if stream.max_sequence_length is not None:
         section["maxSequenceSize"] = stream.max_sequence_length
@@ -74,11 +74,12 @@ def _sizes(stream: StreamDef) -> Section:
 )
 @dataclass(frozen=True)
 class HTKFeatureDeserializer:
-    """Features in HTK archives: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``, one stream.
+    """Features in HTK archives, one stream.
 
-    Unlike CNTK 2.7, it obeys the stream's ``max_sequence_length`` and ``defines_mb_size``.
+    For example: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``. Unlike CNTK
+    2.7, it obeys the stream's ``max_sequence_length`` and ``defines_mb_size``.
 
-    * ``prefix_path``: stands before each path of the scripts
+    * ``prefix_path``: prepended to each path of the scripts
     """
 
     streams: Mapping[str, StreamDef]
@@ -88,7 +89,7 @@ class HTKFeatureDeserializer:
         check_uses("HTKFeatureDeserializer", self.streams, "shape", "scp", *_OF_FRAMES)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         name, stream = _only(self.streams, "HTKFeatureDeserializer")
         if not stream.scp:
             raise ValueError("HTKFeatureDeserializer needs the path of a script file, StreamDef(scp=...).")
@@ -107,7 +108,7 @@ class HTKFeatureDeserializer:
 def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Section:
     name, stream = _only(streams, kind)
     if not stream.mlf:
-        raise ValueError(f"{kind} needs the path of a file of labels, StreamDef(mlf=...).")
+        raise ValueError(f"{kind} needs the path of a label file, StreamDef(mlf=...).")
     files = _paths(stream.mlf)
     file: Section = {"mlfFile": files[0]} if len(files) == 1 else {"mlfFileList": files}
     return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **ids_of(stream), **keys}}}
@@ -121,12 +122,12 @@ def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Secti
 )
 @dataclass(frozen=True)
 class HTKMLFDeserializer:
-    """Labels of frames as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
+    """Frame labels as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
 
-    It follows a deserializer of features. Without a ``label_mapping_file``, the list of states, each line of labels has a fourth
-    column with the number of the class.
+    It must follow a deserializer of features. ``label_mapping_file`` is the list of states; without
+    it, each line of labels has a fourth column with the class number.
 
-    * ``phone_boundaries``: the value is 2 where a range of frames begins
+    * ``phone_boundaries``: whether the value is 2 where a range of frames begins
     """
 
     label_mapping_file: Path | None
@@ -137,7 +138,7 @@ class HTKMLFDeserializer:
         check_uses("HTKMLFDeserializer", self.streams, *_OF_LABELS)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         keys: Section = {}
         if self.label_mapping_file is not None:
             keys["labelMappingFile"] = exact_path(self.label_mapping_file)
@@ -149,9 +150,10 @@ class HTKMLFDeserializer:
 @explained('HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=132, mlf="train.bin")))', streams=STREAMS)
 @dataclass(frozen=True)
 class HTKMLFBinaryDeserializer:
-    """Labels of frames in CNTK's binary files: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``, one stream.
+    """Frame labels in CNTK's binary files, one stream.
 
-    It follows a deserializer of features.
+    For example: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``. It must follow a
+    deserializer of features.
     """
 
     streams: Mapping[str, StreamDef]
@@ -160,14 +162,15 @@ class HTKMLFBinaryDeserializer:
         check_uses("HTKMLFBinaryDeserializer", self.streams, *_OF_LABELS)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         return _labels("HTKMLFBinaryDeserializer", self.streams, {})
 
 
 @explained('LatticeDeserializer("lattices.txt")', lattice_index_file=PATH, streams=STREAMS)
 @dataclass(frozen=True)
 class LatticeDeserializer:
-    """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features.
+    """Lattices, opaque bytes for each utterance: one stream. It must follow a deserializer of
+    features.
 
     * ``lattice_index_file``: the table of contents
     * ``streams``: the name of the stream
@@ -180,7 +183,7 @@ class LatticeDeserializer:
         check_uses("LatticeDeserializer", self.streams)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         name, _ = _only(self.streams, "LatticeDeserializer")
         return {
             "type": "LatticeDeserializer",
@@ -192,9 +195,11 @@ class LatticeDeserializer:
 @explained('KaldiDeserializer(StreamDefs(features=StreamDef(shape=40, scp="feats.scp")))', streams=STREAMS)
 @dataclass(frozen=True)
 class KaldiDeserializer:
-    """Kaldi archives: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or ``StreamDef(..., ark="feats.ark")``.
+    """Kaldi archives, one stream.
 
-    With ``is_sparse``, the archive has integer vectors of class numbers, which are delivered as such with ``ids``.
+    For example: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or
+    ``StreamDef(..., ark="feats.ark")``. With ``is_sparse``, the archive has integer vectors of
+    class numbers, which are delivered as numbers with ``ids``.
     """
 
     streams: Mapping[str, StreamDef]
@@ -203,7 +208,7 @@ class KaldiDeserializer:
         check_uses("KaldiDeserializer", self.streams, "shape", "is_sparse", "ids", "padding", "scp", "ark", *_OF_FRAMES)
 
     def section(self) -> Section:
-        """Its keys and values."""
+        """Returns the section's keys and values."""
         name, stream = _only(self.streams, "KaldiDeserializer")
         files: dict[str, Paths | None] = {"scpFile": stream.scp, "arkFile": stream.ark}
         given = {key: _paths(paths) for key, paths in files.items() if paths}
@@ -217,7 +222,7 @@ class KaldiDeserializer:
         return {"type": "KaldiDeserializer", **_sizes(stream), "input": {name: keys}}
 
 
-#: Deserializers that are files, in contrast to users' classes.
+#: Deserializers that read files, as opposed to users' classes.
 FileDeserializer = Union[
     CTFDeserializer,
     CBFDeserializer,

@@ -1,4 +1,4 @@
-"""The command-line tool ``cntk-reader``: the program of this name, run by the extension module."""
+"""The command-line tool ``cntk-reader``, run by the extension module."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from . import _native
 
 def main() -> int:
     """Runs the tool with the arguments of this process; returns its exit code."""
-    # Ctrl-C ends a program that has no handler for it. Where nohup or the like ignores it, it stays
-    # ignored.
+    # Like a program without a handler, let Ctrl-C end the process, but keep it ignored where nohup
+    # or the like ignores it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # A file that takes the number of a closed standard stream would get the stream's output. Rust
-    # programs open closed streams at their start, too.
+    # Like Rust programs at startup, open closed standard streams: a file that gets the number of
+    # one would otherwise receive its output.
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -1,4 +1,4 @@
-"""Types of arrays and of what looks like them, in public signatures."""
+"""Types of arrays and similar objects in public signatures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Protocol, Union
 import numpy as np
 import numpy.typing as npt
 
-#: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
+#: Layout of a record: the sequence's number (or GAP), its lane, and the steps at which it begins
+#: and ends.
 RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
 #: The sequence number of a record that is a gap.
 GAP = 2**64 - 1
@@ -16,21 +17,21 @@ GAP = 2**64 - 1
 Array = npt.NDArray[np.generic]
 #: Values of samples, of one of :data:`ELEMENTS`.
 Values = npt.NDArray[np.generic]
-#: Type of such values.
+#: Type of the values of samples.
 DType = npt.DTypeLike
 
-#: The types of values that streams have, by NumPy's names. Sparse streams have float32 or float64.
+#: The element types of streams, by NumPy's names. Sparse streams have float32 or float64.
 ELEMENTS = ("float32", "float64", "float16", "int16", "uint8", "int32", "int64", "bfloat16", "bool")
 
 
 def dtype_of(name: str) -> np.dtype[np.generic]:
-    """The dtype of one of :data:`ELEMENTS`."""
+    """Returns the dtype of one of :data:`ELEMENTS`."""
     if name == "bfloat16":
         try:
             import ml_dtypes
         except ImportError:
             raise TypeError(
-                "The values are of the type bfloat16, which NumPy does not have. Install ml_dtypes, or take stream.to_torch()."
+                "The values are of the type bfloat16, which NumPy does not have. Install ml_dtypes, or use stream.to_torch()."
             ) from None
         brain: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
         return brain
@@ -38,7 +39,7 @@ def dtype_of(name: str) -> np.dtype[np.generic]:
 
 
 def element_of(dtype: npt.DTypeLike) -> str | None:
-    """Which one of :data:`ELEMENTS` a dtype is; None: none of them."""
+    """Returns the one of :data:`ELEMENTS` that a dtype is, or None."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         return dtype
     try:
@@ -48,12 +49,15 @@ def element_of(dtype: npt.DTypeLike) -> str | None:
     return name if name in ELEMENTS else None
 
 
-#: An element of a dictionary that can be written as JSON, or pickled.
+#: A value that can be written as JSON.
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
 
 class CsrLike(Protocol):
-    """A CSR matrix, such as SciPy's: row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``."""
+    """A CSR matrix, such as SciPy's.
+
+    Row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``.
+    """
 
     @property
     def data(self) -> Array:
@@ -67,7 +71,7 @@ class CsrLike(Protocol):
 
     @property
     def indptr(self) -> Array:
-        """Where the values of each row begin, and where those of the last one end."""
+        """The start of each row's values, and the end of the last row's."""
         ...
 
     @property
@@ -77,7 +81,7 @@ class CsrLike(Protocol):
 
 
 class FsspecLike(Protocol):
-    """What is needed of a file system of fsspec."""
+    """The part of an fsspec file system that is used."""
 
     @property
     def protocol(self) -> str | tuple[str, ...]:
@@ -85,39 +89,39 @@ class FsspecLike(Protocol):
         ...
 
     def info(self, path: str) -> dict[str, object]:
-        """Facts about a file, with ``size``."""
+        """Returns facts about a file, including ``size``."""
         ...
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes:
-        """Bytes of a file."""
+        """Returns bytes of a file."""
         ...
 
     def ukey(self, path: str) -> str:
-        """A text that changes with the file."""
+        """Returns a text that changes with the file."""
         ...
 
 
 class HasArray(Protocol):
-    """What NumPy can look at as an array, such as a column of pandas."""
+    """An object that NumPy can convert to an array, such as a pandas column."""
 
     def __array__(self) -> Array:
-        """The array."""
+        """Returns the array."""
         ...
 
 
 class ArrowArrayLike(Protocol):
-    """A column of Arrow in one piece."""
+    """An Arrow column in one piece."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Capsules with the schema and the array."""
+        """Returns capsules with the schema and the array."""
         ...
 
 
 class ArrowStreamLike(Protocol):
-    """A column of Arrow in several pieces."""
+    """An Arrow column in several pieces."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A capsule with the stream."""
+        """Returns a capsule with the stream."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Users' deserializers: Python classes that deliver the data chunk by chunk.
+"""Users' deserializers: Python classes that deliver data chunk by chunk.
 
-The library calls them on a thread of its own, one call at a time. Arrays are read where they lie, and kept until the
-library does not need the chunk any more; they must not be changed meanwhile.
+The library calls them on its own thread, one call at a time. Arrays are used in place and kept
+until the library no longer needs the chunk; they must not change meanwhile.
 """
 
 from __future__ import annotations
@@ -34,43 +34,48 @@ class Streams(dict[str, StreamInformation]):
 
 
 class UserDeserializer:
-    """Base class of users' deserializers, as CNTK's class of that name is.
+    """Base class of users' deserializers, like CNTK's class of that name.
 
-    The sequences of a chunk are known when it was loaded, so every worker has an order of its own, windows do not
-    overlap, and :meth:`MinibatchSource.get_checkpoint_state` has CNTK's keys for such data.
+    The sequences of a chunk become known only when it is loaded, so every worker has its own order,
+    windows do not overlap, and :meth:`MinibatchSource.cntk_state` has CNTK's keys for such data.
     """
 
-    #: Set it to True if several threads may be inside :meth:`get_chunk` at once.
+    #: Set it to True if several threads may call :meth:`get_chunk` concurrently.
     thread_safe = False
-    #: Set it to True if keys are texts other than numbers. A source then has text keys in all of its deserializers.
+    #: Set it to True if keys are texts other than numbers. A source then uses text keys in all of
+    #: its deserializers.
     has_text_keys = False
-    #: Transforms of dense streams by name, if samples are images (row, column, channel): ``{"features": [Scale(8, 8, 3)]}``.
+    #: Transforms of dense streams by name, if their samples are images (row, column, channel):
+    #: ``{"features": [Scale(8, 8, 3)]}``.
     transforms: Mapping[str, Sequence[AnyTransform]] = {}
 
     _described: tuple[int, Streams] | None = None
 
     def stream_infos(self) -> Sequence[StreamInformation]:
-        """The streams, at least one; ``stream_id`` is the place in the list. Called once."""
+        """Returns the streams, at least one; ``stream_id`` is the index in the list. Called
+        once."""
         raise NotImplementedError
 
     def num_chunks(self) -> int:
-        """The number of chunks, at least 1. Called once."""
+        """Returns the number of chunks, at least 1. Called once."""
         raise NotImplementedError
 
     def get_chunk(self, chunk_id: int) -> Mapping[str, ChunkValue]:
-        """The data of a chunk: for each stream, by name,
+        """Returns the data of a chunk: for each stream, by name, one of the following.
 
-        * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence, or
-        * one of the two with the samples of all sequences, and their lengths: a :class:`SequenceArray`, or
-        * a list of sequences, each an array (samples, *shape), an array of the sample's shape, or a CSR matrix.
+        * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence
+        * either of them with the samples of all sequences, and their lengths: a
+          :class:`SequenceArray`
+        * a list of sequences, each an array (samples, *shape), an array of a sample's shape, or a
+          CSR matrix
 
-        Values have the stream's dtype. All streams have the same number of sequences. May be called again for the same
-        chunk, and has to give the same data then.
+        Values have the stream's dtype, and all streams have the same number of sequences. May be
+        called again for the same chunk, and must then return the same data.
         """
         raise NotImplementedError
 
     def describe(self) -> tuple[int, Streams]:
-        """Number of chunks and streams, asked once."""
+        """Returns the number of chunks and the streams, and caches them."""
         if self._described is None:
             chunks = whole("The number of chunks", self.num_chunks(), 0, 2**32 - 1)
             infos = list(self.stream_infos())
@@ -78,17 +83,17 @@ class UserDeserializer:
                 FLAG(f"{type(self).__name__}.{flag}", getattr(self, flag))
             for place, info in enumerate(infos):
                 if not isinstance(info, StreamInformation):
-                    raise TypeError(f"stream_infos() gives {info!r}, which is no StreamInformation.")
+                    raise TypeError(f"stream_infos() returned {info!r}, which is not a StreamInformation.")
                 if info.stream_id != place:
                     raise ValueError(
-                        f"The stream '{info.name}' has the id {info.stream_id}, but its place in the list is {place}."
+                        f"The stream '{info.name}' has the id {info.stream_id}, but its index in the list is {place}."
                     )
             self._described = chunks, Streams({info.name: info for info in infos})
             names = [info.name for info in infos]
             twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
             if twice is not None:
                 self._described = None
-                raise ValueError(f"Two streams have the name '{twice}': give each a name of its own.")
+                raise ValueError(f"Two streams have the name '{twice}': stream names must be unique.")
             for name in self.transforms:
                 if name not in names:
                     raise ValueError(
@@ -113,13 +118,14 @@ _IN_BRIDGE = Within("when the library has asked for it")
 )
 @dataclass(frozen=True)
 class SequenceList:
-    """The sequences of a chunk: their number, the length of each in samples, and the key of each, a number or a text.
+    """The sequences of a chunk: their number, lengths in samples, and keys.
 
-    Without lengths all are one sample long; without keys a key is the running number in the whole data.
+    Keys are numbers or texts; different texts are different keys, and nulls are refused. Without
+    lengths all sequences have one sample; without keys a key is the running number in all data.
 
-    * ``count``: how many there are
-    * ``lengths``: samples of each
-    * ``keys``: of each. Different texts are different keys, and nulls are refused
+    * ``count``: number of sequences
+    * ``lengths``: samples of each sequence
+    * ``keys``: key of each sequence
     """
 
     count: int
@@ -128,7 +134,10 @@ class SequenceList:
 
 
 class Csr(NamedTuple):
-    """A CSR matrix of samples, without SciPy: row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``."""
+    """A CSR matrix of samples, without SciPy.
+
+    Row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``.
+    """
 
     data: Array
     indices: Array
@@ -139,7 +148,7 @@ class Csr(NamedTuple):
 
 @explained("SequenceArray(values, lengths)", values=_IN_BRIDGE, lengths=_IN_BRIDGE)
 class SequenceArray(NamedTuple):
-    """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other.
+    """A stream's data in a chunk as one array or CSR matrix of all samples, sequence by sequence.
 
     * ``values``: (samples, *shape of a sample), or a CSR matrix (samples, values)
     * ``lengths``: samples of each sequence
@@ -149,18 +158,20 @@ class SequenceArray(NamedTuple):
     lengths: Sequence[int] | Array
 
 
-#: A stream's part of a chunk: see :meth:`UserDeserializer.get_chunk`.
+#: A stream's data in a chunk: see :meth:`UserDeserializer.get_chunk`.
 ChunkValue = Union[Array, CsrLike, SequenceArray, list[Array], list[CsrLike]]
 
 
 class ComposableUserDeserializer(UserDeserializer):
     """A deserializer that also lists the sequences of its chunks before they are loaded.
 
-    It has the full randomizer and CNTK's checkpoint key of files, and may be joined with other deserializers by key.
+    It supports the full randomizer and CNTK's checkpoint key of files, and may be joined with other
+    deserializers by key.
     """
 
     def get_sequences(self, chunk_id: int) -> SequenceList:
-        """The sequences of a chunk. Called once for each chunk, when the source is made."""
+        """Returns the sequences of a chunk. Called once for each chunk, when the source is
+        created."""
         raise NotImplementedError
 
 
@@ -169,7 +180,7 @@ def _is_csr(value: Any) -> bool:
 
 
 def _dense(array: Any, info: StreamInformation) -> Any:
-    """An array of samples, which need not be contiguous."""
+    """Checks an array of samples, which need not be contiguous."""
     element = dtype_of(info.dtype) if isinstance(info.dtype, str) else np.dtype(info.dtype)
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
@@ -178,17 +189,17 @@ def _dense(array: Any, info: StreamInformation) -> Any:
     if array.ndim != len(info.shape) + 1:
         raise ValueError("Dense data supported only as single sample per row.")
     if array.shape[1:] != tuple(info.shape):
-        raise ValueError(f"A sample has the shape {array.shape[1:]}, the stream {tuple(info.shape)}.")
+        raise ValueError(f"A sample has the shape {array.shape[1:]}, but the stream has {tuple(info.shape)}.")
     return array
 
 
 def _sparse(matrix: Any, info: StreamInformation) -> tuple[Any, Any, Any]:
-    """Values, indices and offsets of a CSR matrix, one row a sample."""
+    """Returns values, indices and offsets of a CSR matrix with one row per sample."""
     element = np.dtype(info.dtype)
     if matrix.data.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {matrix.data.dtype}.")
     if matrix.shape[1] != info.sample_size:
-        raise ValueError(f"The matrix is {matrix.shape[1]} wide, a sample has {info.sample_size} values.")
+        raise ValueError(f"The matrix has {matrix.shape[1]} columns, but a sample has {info.sample_size} values.")
     for name in ("indices", "indptr"):
         if getattr(matrix, name).dtype.kind not in "iu":
             raise TypeError(
@@ -207,7 +218,7 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[Any, Any, Any]:
 
 
 def _sequence(item: Any, info: StreamInformation) -> Any:
-    """One sequence of a list."""
+    """Converts one sequence of a list."""
     if info.is_sparse:
         if not _is_csr(item):
             raise TypeError("Expecting sparse data to be represented as a csr_matrix.")
@@ -218,18 +229,16 @@ def _sequence(item: Any, info: StreamInformation) -> Any:
 
 
 def _counts(values: Any, what: str, dtype: Any) -> Any:
-    """Whole numbers from 0 as an array of this type; what does not fit would be cut off without a word."""
+    """Converts whole numbers from 0 to an array of this type, and refuses those that do not fit."""
     array = np.asarray(values)
     if array.size == 0:
         return np.zeros(array.shape, dtype)
     if array.dtype.kind not in "iu" or np.ma.is_masked(values):
-        raise TypeError(
-            f"{what} have to be whole numbers, not {array.dtype}{' with a mask' * np.ma.is_masked(values)}."
-        )
+        raise TypeError(f"{what} must be whole numbers, not {array.dtype}{' with a mask' * np.ma.is_masked(values)}.")
     most = np.iinfo(dtype).max
     for extreme in (int(array.min()), int(array.max())):
         if not 0 <= extreme <= most:
-            raise ValueError(f"{what} go from 0 to {most}, and one of them is {extreme}.")
+            raise ValueError(f"{what} go from 0 to {most}, but one of them is {extreme}.")
     return np.ascontiguousarray(array, dtype)
 
 
@@ -240,7 +249,7 @@ def _name(name: Any) -> str:
 
 
 def _part(value: Any, info: StreamInformation) -> tuple[Any, Any]:
-    """A stream's part of a chunk: a list of arrays, or one array and perhaps the lengths of its sequences."""
+    """Converts a stream's data in a chunk: a list of arrays, or an array and perhaps lengths."""
     lengths = None
     if isinstance(value, SequenceArray):
         value, lengths = value.values, _counts(value.lengths, "lengths", np.uint32)
@@ -259,29 +268,31 @@ def _part(value: Any, info: StreamInformation) -> tuple[Any, Any]:
 
 
 def described(user: UserDeserializer) -> tuple[int, Streams, list[tuple[str, bool, str, list[int], bool]], bool, bool]:
-    """The number of chunks; the streams, also in plain types; whether it is thread safe, and composable."""
+    """Returns the number of chunks; the streams, also in plain types; whether thread-safe,
+    composable."""
     chunks, streams = user.describe()
     plain = [_plain(info) for info in streams.values()]
     return chunks, streams, plain, bool(user.thread_safe), isinstance(user, ComposableUserDeserializer)
 
 
 def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
-    """Name, sparse, type of values, shape (first dimension fastest), defines the size."""
+    """Returns name, whether sparse, element type, shape (first dimension fastest), defines the
+    size."""
     if info.storage_format not in ("dense", "sparse"):
         raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
     element = element_of(info.dtype)
     if element is None:
         raise ValueError(f"The stream '{info.name}' has the dtype {info.dtype}, not one of {', '.join(ELEMENTS)}.")
     if any(dimension < 0 for dimension in info.shape):
-        raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
+        raise ValueError(f"The shape {info.shape} of '{info.name}' is not completely known.")
     if info.is_binary:
-        raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
+        raise ValueError(f"The stream '{info.name}' is binary, which users' streams cannot be.")
     dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]
     return info.name, info.is_sparse, element, dimensions, bool(info.defines_mb_size)
 
 
 def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[Any, Any], ...]:
-    """The data of a chunk for each stream: see :func:`_part`."""
+    """Returns the data of a chunk for each stream: see :func:`_part`."""
     data = user.get_chunk(chunk)
     if not isinstance(data, Mapping):
         raise TypeError("The chunk should be a dictionary of a stream name into a list of sequences")
@@ -302,7 +313,8 @@ def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[
 
 
 def listed(user: ComposableUserDeserializer, chunk: int) -> tuple[int, Any, Any]:
-    """The number of a chunk's sequences, their lengths, and their keys: see :func:`._keys.checked`."""
+    """Returns the number of a chunk's sequences, their lengths and keys: see
+    :func:`._keys.checked`."""
     sequences = user.get_sequences(chunk)
     count = whole("The number of sequences", sequences.count)
     lengths = sequences.lengths

@@ -1,4 +1,4 @@
-"""A loader for JAX: minibatches as arrays, shared out among the processes of a computation, with states as Grain's iterators have.
+"""A loader for JAX: minibatches as arrays, distributed among processes.
 
 from cntk_reader.jax import Loader
 
@@ -6,6 +6,8 @@ loader = Loader(source, minibatch_size=256)
 for epoch in range(10):
     for minibatch in loader:
         state = step(state, minibatch["features"], minibatch["labels"])
+
+Its state methods are those of Grain's iterators.
 """
 
 from __future__ import annotations
@@ -19,46 +21,52 @@ from ._epoch import LoaderState
 from ._explain import explained
 from ._minibatch import Minibatch
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
-from ._source import Given, MinibatchSource, is_given, opened
+from ._source import MinibatchSource, SourceOrFactory, is_source, opened
 from ._types import Json
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCSR
 
-#: What ``convert`` makes of a minibatch, and the loop gets.
+#: The result of ``convert``, which the loop gets.
 Item = TypeVar("Item")
 
 
 @explained("to_arrays(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
 def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
-    """The streams by name, as :meth:`StreamMinibatch.to_jax` makes them: dense, or sparse as BCSR matrices."""
+    """Returns the streams by name, converted by :meth:`StreamMinibatch.to_jax`.
+
+    Dense streams are arrays, sparse ones BCSR matrices.
+    """
     return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
 @explained(
     "Loader(source, minibatch_size=256)",
-    source=is_given,
+    source=is_source,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
     convert=FUNCTION,
 )
 class Loader(Generic[Item]):
-    """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
+    """Minibatches of a source, each converted by ``convert``. An iteration is an epoch.
 
-    ``source`` is a :class:`MinibatchSource`, or a function without arguments that makes one, which is called by the process that
-    reads. ``minibatch_size`` is in samples of all processes together; its default is the source's. The processes are those of
-    ``jax.distributed`` (``jax.process_index()`` of ``jax.process_count()``), unless the source names its own ``workers``. Nothing is
-    delivered twice or left out. A process may have more minibatches than another, unless the source has ``lockstep=True``: then
-    ``convert`` gets a minibatch without data where a process has no share of one.
+    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, or a function
+    without arguments that returns one and is called by the reading process. ``minibatch_size`` is
+    in samples of all processes; its default is the source's. The processes are those of
+    ``jax.distributed`` (``jax.process_index()`` of ``jax.process_count()``), unless the source has
+    its own ``workers``. Everything is delivered exactly once. A process may get more minibatches
+    than another, unless the source has ``lockstep=True``: then ``convert`` gets a minibatch without
+    data if a process's share is empty.
 
-    ``convert`` gets a :class:`Minibatch` and returns what the loop gets. Minibatches of whole sequences differ in shape; a function
-    that is compiled is compiled once for each shape, so pad them to lengths of a few sizes.
+    ``convert`` gets a :class:`Minibatch` and returns the item for the loop. Minibatches of whole
+    sequences differ in shape, and JAX compiles a function once per shape, so pad them to a few
+    lengths.
     """
 
     @overload
     def __init__(
         self: Loader[dict[str, jax.Array | BCSR]],
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -67,7 +75,7 @@ class Loader(Generic[Item]):
     @overload
     def __init__(
         self,
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -76,7 +84,7 @@ class Loader(Generic[Item]):
 
     def __init__(
         self,
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -94,7 +102,7 @@ class Loader(Generic[Item]):
 
     @property
     def source(self) -> MinibatchSource:
-        """The source of this process, opened if need be: for its sizes, streams and progress."""
+        """The source of this process, opened on first use: for its sizes, streams and progress."""
         if self._source is None or not self._source.is_of_this_process:
             self._source = opened(self._given)
             if self._source.workers == 1:
@@ -105,7 +113,7 @@ class Loader(Generic[Item]):
 
     @explained("loader.set_epoch(3)", epoch=WHOLE)
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
+        """Makes the next iteration deliver this epoch, from 0, instead of the one that follows."""
         self._next = epoch
 
     def __iter__(self) -> Iterator[Item]:
@@ -114,24 +122,25 @@ class Loader(Generic[Item]):
             yield self._convert(minibatch)
 
     def get_state(self) -> dict[str, Json]:
-        """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
+        """Returns the state after the last minibatch: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
     @explained("loader.set_state(state)", state=TABLE, allow_changed_values=FLAG)
     def set_state(self, state: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
-        """The next iteration delivers the rest of the epoch that the state was taken in.
+        """Makes the next iteration deliver the rest of the epoch in which the state was taken.
 
-        A state of another number of processes, and ``allow_changed_values``: see :meth:`MinibatchSource.load_state_dict`.
+        For the state of another number of processes, and for ``allow_changed_values``, see
+        :meth:`MinibatchSource.load_state_dict`.
         """
         decoded = LoaderState.decode(state)
         self.source.load_state_dict(decoded.source, allow_changed_values=allow_changed_values)
         self._next = decoded.next
 
     def state_dict(self) -> dict[str, Json]:
-        """:meth:`get_state`, by the name that torchdata has for it."""
+        """Same as :meth:`get_state`, under torchdata's name."""
         return self.get_state()
 
     @explained("loader.load_state_dict(state)", state_dict=TABLE)
     def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
-        """:meth:`set_state`, by the name that torchdata has for it."""
+        """Same as :meth:`set_state`, under torchdata's name."""
         self.set_state(state_dict)

@@ -1,14 +1,15 @@
-"""A dataset for PyTorch: ready minibatches as tensors, from the library's threads or from workers of DataLoader.
+"""A dataset for PyTorch: minibatches as tensors, from library threads or DataLoader workers.
 
 from torch.utils.data import DataLoader
 from cntk_reader.torch import Dataset
 
 dataset = Dataset(source, minibatch_size=256)
 for epoch in range(10):
-    for minibatch in dataset:                      # or: DataLoader(dataset, batch_size=None, num_workers=2)
+    for minibatch in dataset:          # or: DataLoader(dataset, batch_size=None, num_workers=2)
         train(minibatch["features"], minibatch["labels"])
 
-Without workers it is fastest: the library reads ahead on threads of its own. Workers help where ``convert`` is slow.
+It is fastest without workers: the library prefetches on its own threads. Workers help if
+``convert`` is slow.
 """
 
 from __future__ import annotations
@@ -30,25 +31,28 @@ from ._explain import explained
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
-from ._source import Given, MinibatchSource, is_given, opened
+from ._source import MinibatchSource, SourceOrFactory, is_source, opened
 from ._types import Json
 
-#: What ``convert`` makes of a minibatch, and the loop gets.
+#: The result of ``convert``, which the loop gets.
 Item = TypeVar("Item")
 
-#: Workers of one DataLoader that have a place in the table of epochs.
+#: Maximum number of DataLoader workers in the table of epochs.
 _MOST_WORKERS = 256
 
 
 @explained("to_tensors(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
 def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
-    """The streams by name, as :meth:`StreamMinibatch.to_torch` makes them: dense, or sparse as CSR matrices."""
+    """Returns the streams by name, converted by :meth:`StreamMinibatch.to_torch`.
+
+    Dense streams are tensors, sparse ones CSR tensors.
+    """
     return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
 @explained(
     "Dataset(source, minibatch_size=256)",
-    source=is_given,
+    source=is_source,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
     convert=FUNCTION,
@@ -56,37 +60,42 @@ def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     lockstep=Maybe(FLAG),
 )
 class Dataset(IterableDataset[Item]):
-    """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
+    """Minibatches of a source, each converted by ``convert``. An iteration is an epoch.
 
-    ``source`` is a :class:`MinibatchSource`, or a function without arguments that makes one, which is called in the process that
-    reads. ``minibatch_size`` is in samples of all ranks together, as everywhere in this package; its default is the source's.
+    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, or a function
+    without arguments that returns one and is called in the reading process. ``minibatch_size`` is
+    in samples of all ranks, as everywhere in this package; its default is the source's.
 
-    Ranks: those of ``torch.distributed`` if it is initialized and the source does not name its own ``workers``. DataLoader's workers
-    share out what is left for their rank, and each makes whole minibatches of the rank's size. Nothing is delivered twice or
-    left out. Randomized data are shared out by chunks, so make at least as many of them as ranks times workers. Pass
-    ``batch_size=None`` to DataLoader: minibatches are ready.
+    The ranks are those of ``torch.distributed`` if it is initialized and the source does not have
+    its own ``workers``. DataLoader workers divide the share of their rank, and each makes whole
+    minibatches of the rank's size. Everything is delivered exactly once. Randomized data are
+    distributed by chunks, so use at least as many chunks as ranks times workers. Pass
+    ``batch_size=None`` to DataLoader, because the items already are minibatches.
 
-    Ranks that wait for each other in every step, as DistributedDataParallel does, have to read in lockstep: then all of them get as many
-    minibatches, and ``convert`` gets one without data where a rank's share is empty. So with several ranks of ``torch.distributed`` a
-    source that was made without ``lockstep=True`` is opened again with it. ``lockstep=False`` is for ranks that do not wait for each
-    other: each goes through its share at its own pace, and may have more minibatches than another.
+    Ranks that wait for each other in every step, as with DistributedDataParallel, must read in
+    lockstep: then all of them get the same number of minibatches, and ``convert`` gets one without
+    data if a rank's share is empty. So with several ranks of ``torch.distributed``, a source that
+    was created without ``lockstep=True`` is reopened with it. ``lockstep=False`` is for ranks that
+    do not wait for each other: each reads its share at its own pace, and may get more minibatches
+    than another.
 
-    The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers, and can be saved with
-    :meth:`state_dict` directly where there are no workers.
+    The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers.
+    Without workers it can also be saved directly with :meth:`state_dict`.
 
-    ``convert`` gets a :class:`Minibatch` and returns what the loop gets; with workers that has to be picklable, and the
-    minibatch is not.
+    ``convert`` gets a :class:`Minibatch` and returns the item for the loop. With workers the item
+    must be picklable, and a minibatch is not.
 
-    ``device``: tensors in the result of ``convert`` are copied there, without waiting for it. Minibatches for a GPU are packed into
-    pinned memory from which it copies directly, and are kept until it has. If you copy from the minibatches of this source
-    yourself with ``non_blocking=True``, keep each one until the copy has ended. Workers cannot copy: pass ``pin_memory=True`` to
+    ``device``: tensors in the result of ``convert`` are copied there asynchronously. Minibatches
+    for a GPU are packed into pinned memory, from which it copies directly, and are kept until it
+    has. If you copy from the minibatches of this source yourself with ``non_blocking=True``, keep
+    each one until the copy has finished. Workers cannot copy: pass ``pin_memory=True`` to
     DataLoader, and copy in the loop.
     """
 
     @overload
     def __init__(
         self: Dataset[dict[str, torch.Tensor]],
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -97,7 +106,7 @@ class Dataset(IterableDataset[Item]):
     @overload
     def __init__(
         self,
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -108,7 +117,7 @@ class Dataset(IterableDataset[Item]):
 
     def __init__(
         self,
-        source: Given,
+        source: SourceOrFactory,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -123,18 +132,19 @@ class Dataset(IterableDataset[Item]):
         self._convert = cast("Callable[[Minibatch], Item]", convert)
         self._device = None if device is None else torch.device(device)
         self._lockstep = lockstep
-        #: Rank and number of ranks, if this is the dataset of another process than the one that knows them.
+        #: Rank and number of ranks, if the dataset was sent here by the process that knows them.
         self._ranks: tuple[int, int] | None = None
-        #: By worker: a mark of the loop over DataLoader that it last took part in (39 bits of the seed that all workers of the
-        #: loop have), and the epoch that it read there (24 bits). In shared memory, so that workers which are made anew for each loop
-        #: read one epoch after the other. Each worker writes its own number only, and all of them come to the same epoch
-        #: whatever the order in which they begin.
+        #: For each worker, the DataLoader loop that it last took part in (39 bits of the seed that
+        #: all workers of the loop share), and the epoch that it read there (24 bits). It is in
+        #: shared memory, so that workers that are restarted for each loop read one epoch after the
+        #: other. Each worker writes only its own entry, and all of them choose the same epoch,
+        #: whatever the order in which they start.
         self._rounds = torch.full((_MOST_WORKERS,), -1, dtype=torch.int64)
         self._rounds.share_memory_()  # type: ignore[no-untyped-call]
         self._source: MinibatchSource | None = None
-        #: The epoch that the next iteration begins; None: the source decides.
+        #: The epoch of the next iteration; None: the source decides.
         self._next: int | None = None
-        #: A state was loaded, which the next iteration continues.
+        #: Whether the next iteration continues a loaded state.
         self._is_loaded = False
 
     def __getstate__(self) -> dict[str, object]:
@@ -142,14 +152,14 @@ class Dataset(IterableDataset[Item]):
 
     @property
     def source(self) -> MinibatchSource:
-        """The source of this process, opened if need be: for its sizes, streams and progress."""
+        """The source of this process, opened on first use: for its sizes, streams and progress."""
         if self._source is None or not self._source.is_of_this_process:
             self._source = self._open()
         return self._source
 
     @explained("dataset.set_epoch(3)", epoch=Whole(0, (1 << 24) - 1))
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
+        """Makes the next iteration deliver this epoch, from 0, instead of the one that follows."""
         self._next = epoch
         self._rounds.fill_(epoch - 1)
 
@@ -163,7 +173,7 @@ class Dataset(IterableDataset[Item]):
     def _open(self) -> MinibatchSource:
         info = get_worker_info()
         if info is not None and "CNTK_READER_THREADS" not in os.environ:
-            # The workers share the processors among each other.
+            # The workers share the CPUs.
             set_threads(max(1, len(os.sched_getaffinity(0)) // info.num_workers))
         source = opened(self._given)
         if not source.lockstep and (self._lockstep or (self._lockstep is None and self._find_ranks()[1] > 1)):
@@ -175,7 +185,7 @@ class Dataset(IterableDataset[Item]):
         if info is not None:
             if self._device is not None:
                 raise ValueError(
-                    f"A worker of DataLoader cannot copy to {self._device}: leave `device` out, pass pin_memory=True to DataLoader, "
+                    f"A worker of DataLoader cannot copy to {self._device}: omit `device`, pass pin_memory=True to DataLoader, "
                     "and copy in the loop with .to(device, non_blocking=True)."
                 )
             # Each worker makes whole minibatches.
@@ -189,7 +199,8 @@ class Dataset(IterableDataset[Item]):
         info = get_worker_info()
         if info is None:
             return self._read()
-        # The epoch is settled now, while all workers of the loop begin, and not when the first minibatch is asked for.
+        # Choose the epoch now, while all workers of the loop start, rather than on the first
+        # minibatch.
         source, mark, is_over = self.source, (info.seed - info.id) & ((1 << 39) - 1), False
         if not self._is_loaded:
             epoch = self._next = self._follow(mark, info.id)
@@ -204,11 +215,12 @@ class Dataset(IterableDataset[Item]):
         return iter(()) if is_over else self._read()
 
     def _follow(self, mark: int, worker: int) -> int:
-        """The epoch of a new loop: that of other workers which take part in it already, else the one that follows."""
+        """Returns the epoch of a new loop: the one of workers already in the loop, or else the next
+        one."""
         rounds = [(entry >> 24, entry & 0xFFFFFF) if entry >= 0 else (-1, -1) for entry in self._rounds.tolist()]
         own_mark, own_epoch = rounds[worker % _MOST_WORKERS]
         if own_mark == mark:
-            # Persistent workers, and loops that begin with one seed.
+            # Persistent workers, or loops that start with the same seed.
             return own_epoch + 1
         joined = [epoch for other, epoch in rounds if other == mark]
         return joined[0] if joined else 1 + max(epoch for _, epoch in rounds)
@@ -229,14 +241,15 @@ class Dataset(IterableDataset[Item]):
                 copies.wait()
 
     def state_dict(self) -> dict[str, Json]:
-        """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
+        """Returns the state after the last minibatch: see :meth:`MinibatchSource.state_dict`."""
         return LoaderState(self._next, self.source.state_dict()).encode()
 
     @explained("dataset.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)
     def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
-        """The next iteration delivers the rest of the epoch that the state was taken in.
+        """Makes the next iteration deliver the rest of the epoch in which the state was taken.
 
-        A state of another number of ranks, and ``allow_changed_values``: see :meth:`MinibatchSource.load_state_dict`.
+        For the state of another number of ranks, and for ``allow_changed_values``, see
+        :meth:`MinibatchSource.load_state_dict`.
         """
         state = LoaderState.decode(state_dict)
         self.source.load_state_dict(state.source, allow_changed_values=allow_changed_values)
@@ -245,24 +258,27 @@ class Dataset(IterableDataset[Item]):
 
 
 def _locked(source: MinibatchSource) -> MinibatchSource:
-    """The source in lockstep, opened again."""
+    """Reopens the source in lockstep."""
     try:
         locked = source._in_lockstep()
     except (ReaderError, ValueError) as error:
         raise ValueError(
-            "With several ranks of torch.distributed a dataset reads in lockstep, so that all ranks make as many steps, and this source "
-            f"cannot: {getattr(error, 'message', error)} Make the source with lockstep=True, or pass Dataset(..., lockstep=False) if "
-            "ranks do not wait for each other in a step."
+            "With several ranks of torch.distributed a dataset reads in lockstep, so that all ranks make the same number of "
+            f"steps, but this source cannot: {getattr(error, 'message', error)} Create the source with lockstep=True, or pass "
+            "Dataset(..., lockstep=False) if ranks do not wait for each other in a step."
         ) from error
     return locked
 
 
-#: What every worker can send.
+#: Types that every worker can send.
 _SENDABLE = (torch.Tensor, np.ndarray, np.generic, int, float, complex, str, bytes, type(None))
 
 
 def _check_sendable(value: object) -> None:
-    """Refuses what a worker of DataLoader cannot send: it would be dropped there, and the trainer would wait for it for ever."""
+    """Refuses an item that a DataLoader worker cannot send.
+
+    The worker would drop it on its sending thread, and the trainer would wait for it forever.
+    """
     if isinstance(value, _SENDABLE) and not (isinstance(value, np.ndarray) and value.dtype.hasobject):
         return
     if isinstance(value, Mapping) and type(value) is dict:
@@ -277,11 +293,11 @@ def _check_sendable(value: object) -> None:
             ForkingPickler.dumps(value)
         except Exception as error:
             raise TypeError(
-                f"'convert' gave an object of the type {type(value).__name__}, which a worker of DataLoader cannot send: {error}"
+                f"'convert' returned an object of type {type(value).__name__}, which a DataLoader worker cannot send: {error}"
             ) from error
 
 
-#: Minibatches that a GPU may still have to copy, so that it is never without work.
+#: Maximum number of minibatches that wait for the GPU to copy them; enough to keep it busy.
 _MOST_COPIES = 8
 
 
@@ -291,18 +307,21 @@ def _number_of(device: torch.device) -> int:
 
 
 class _Copies:
-    """Copies to a device. Minibatches are kept until a GPU has copied them: then the reader packs others into their memory."""
+    """Copies to a device.
+
+    Minibatches are kept until a GPU has copied them; then the reader reuses their memory.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pending: deque[tuple[torch.cuda.Event, object]] = deque()
 
     def start(self, minibatch: Minibatch, converted: object) -> object:
-        """The result of ``convert``, with its tensors on the device."""
+        """Returns the result of ``convert``, with its tensors on the device."""
         try:
             return _copied(converted, self._device)
         finally:
-            # After an error too: some tensors may be on their way.
+            # After an error too: some copies may be in progress.
             if self._device.type == "cuda":
                 self._keep(minibatch, converted)
 
@@ -315,14 +334,14 @@ class _Copies:
             self._pending.popleft()
 
     def wait(self) -> None:
-        """Waits until everything is copied."""
+        """Waits until all copies have finished."""
         while self._pending:
             self._pending[0][0].synchronize()
             self._pending.popleft()
 
 
 def _copied(value: object, device: torch.device) -> object:
-    """The value with its tensors on the device."""
+    """Returns the value with its tensors on the device."""
     if isinstance(value, torch.Tensor):
         is_ready = device.type != "cuda" or value.is_cuda or (value.layout == torch.strided and value.is_pinned())
         return (value if is_ready else value.pin_memory()).to(device, non_blocking=True)

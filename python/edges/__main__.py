@@ -20,7 +20,7 @@ EDGES = ("interrupts", "collection", "debug", "processes", "subinterpreters", "t
 
 
 def main() -> int:
-    """Runs the edges; returns the exit code."""
+    """Runs the edges and returns the exit code."""
     parser = argparse.ArgumentParser(prog="edges", description=sys.modules["edges"].__doc__)
     parser.add_argument("--long", action="store_true", help="try every point")
     parser.add_argument("--faults", action="store_true", help="check that broken operations are found")
@@ -50,13 +50,13 @@ def main() -> int:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of the processes that have ended."""
+    """Returns the CPU time of the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _report_missed(edge: str, tally: Tally) -> bool:
-    """Whether a broken operation was not found."""
+    """Reports broken operations that were not detected. Returns whether there are any."""
     from edges.faults import FAULTS
 
     missed = [name for name in FAULTS[edge] if not any(f" {name}" in problem for problem in tally.problems)]

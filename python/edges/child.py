@@ -1,4 +1,7 @@
-"""A process that looks at subjects of one edge: ``python -m edges.child EDGE REPORT [--long] [--faults] NAME...``."""
+"""Checks subjects of one edge in a separate process.
+
+The command is ``python -m edges.child EDGE REPORT [--long] [--faults] NAME...``.
+"""
 
 import sys
 from importlib import import_module
@@ -7,7 +10,7 @@ from .harness import Form, Report, subjects
 
 
 def main() -> None:
-    """Has the edge look at the subjects."""
+    """Lets the edge check the subjects."""
     edge, path, *rest = sys.argv[1:]
     form = Form.of(rest)
     report = Report(path, form)

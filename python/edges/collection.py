@@ -1,4 +1,5 @@
-"""Garbage collections at every line of the package, with other settings, and of cycles with sources."""
+"""Garbage collection at every line of the package and with other settings, and cycles with
+sources."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settle
 from .operations import Operation, Place
 from .steps import Step
 
-#: Where collections happen: at the lines of these files.
+#: Files at whose lines collections happen.
 FILES = (
     str(Path(cntk_reader.__file__).parent) + os.sep,
     *(str(Path(__file__).parent / name) for name in ("operations.py", "steps.py")),
@@ -27,12 +28,12 @@ FILES = (
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     return spawn("collection", chosen_names(subjects(form, "collection"), form), form)
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     for subject in chosen:
         report.begin(subject.name)
         cases = 0
@@ -78,7 +79,7 @@ def _settings(form: Form) -> dict[str, Setting]:
 def _traced(
     act: Callable[[], None], events: tuple[str, ...], set_function: Callable[[Any], None]
 ) -> Iterator[list[int]]:
-    """Acts at events in the files; counts them."""
+    """Runs `act` at events in the files, and counts them."""
     count = [0]
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -108,12 +109,12 @@ def _at_every_line() -> Any:
 
 
 def _at_every_call() -> Any:
-    """At calls of functions written in C, too."""
+    """Includes calls of functions written in C."""
     return _traced(_collect, ("call", "return", "c_call", "c_return"), sys.setprofile)
 
 
 def _frozen() -> Any:
-    """Objects that the collector does not see any more, while a source is made of them."""
+    """Hides objects from the collector while a source is created from them."""
     return _traced(gc.freeze, ("line",), sys.settrace)
 
 
@@ -131,7 +132,8 @@ def _often() -> Iterator[list[int]]:
 
 
 def _check_sources_go(subject: Subject, place: Place) -> None:
-    """Sources and minibatches in cycles are found, and the callbacks of weak references run."""
+    """Checks that sources and minibatches in cycles are collected and weak-reference callbacks
+    run."""
     gc.collect()
     earlier = {id(one) for one in gc.get_objects() if issubclass(type(one), MinibatchSource)}
     gone: list[object] = []

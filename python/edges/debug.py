@@ -1,4 +1,4 @@
-"""The interpreter's own checks: no warning, and nothing on standard error."""
+"""The interpreter's own checks: no warnings, and nothing on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, package_folders, spawn, subjects
 
 #: Modes of the interpreter: options and variables. Warnings are errors, which Python writes to
-#: standard error if nobody can catch them. Development mode has the debug allocator, too.
+#: standard error if nothing can catch them. Development mode includes the debug allocator.
 MODES: dict[str, tuple[list[str], dict[str, str]]] = {
     "development mode": (["-X", "dev", "-W", "error", "-bb"], {}),
 }
@@ -24,12 +24,12 @@ LONG_MODES: dict[str, tuple[list[str], dict[str, str]]] = {
     "the C locale": (["-W", "error", "-X", "utf8=0"], {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}),
     "warnings about encodings": (["-X", "dev", "-W", "error", "-X", "warn_default_encoding"], {}),
 }
-#: Runs of each subject.
+#: Number of runs of each subject, in the short and in the long form.
 RUNS = (1, 5)
 
 
 def debug_build() -> str | None:
-    """A debug build of this version of Python that can import NumPy."""
+    """Returns a debug build of this Python version that can import NumPy."""
     name = "python{}.{}d".format(*sys.version_info)
     found = shutil.which(name) or shutil.which(name[:-1] + "-dbg")
     if found is None:
@@ -44,7 +44,7 @@ NO_DEBUG_BUILD = "there is no debug build of this version of Python (python3-dbg
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects in each mode."""
+    """Checks all subjects in each mode."""
     tally = Tally()
     modes = {**MODES, **LONG_MODES} if form.is_long else MODES
     names = chosen_names(subjects(form, "debug"), form, 1)
@@ -60,7 +60,7 @@ def run(form: Form) -> Tally:
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     ignored: list[str] = []
     sys.unraisablehook = lambda unraisable: ignored.append(f"{unraisable.exc_value!r} in {unraisable.object!r}")
     for subject in chosen:

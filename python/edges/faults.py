@@ -1,4 +1,4 @@
-"""Operations that are broken on purpose, by the edge that has to find it."""
+"""Deliberately broken operations, by the edge that must detect them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAULTS: dict[str, dict[str, Subject]] = {
 
 
 def find(name: str) -> Operation:
-    """An operation, broken or not."""
+    """Returns an operation, broken or not."""
     for known in (OPERATIONS, *FAULTS.values()):
         one = known.get(name)
         if isinstance(one, Operation):
@@ -43,7 +43,7 @@ def find(name: str) -> Operation:
 
 
 def fault(*edges: str) -> Callable[[Callable[[Place], object]], Callable[[Place], object]]:
-    """Makes a function a broken operation whose result is None."""
+    """Registers a function as a broken operation whose result is None."""
 
     def add(run: Callable[[Place], object]) -> Callable[[Place], object]:
         for edge in edges:
@@ -92,7 +92,7 @@ def leaves_an_open_file(place: Place) -> object:
 
 
 def _half(held: Held) -> object:
-    """Is in a third state in its middle."""
+    """Passes through a third state, neither the one before nor the one after."""
     state = held.source.state_dict()
     held.source.minibatch_size = 1
     held.source.next_minibatch()

@@ -1,7 +1,7 @@
-"""Runs the subjects of an edge in processes of their own, and collects what they report.
+"""Checks the subjects of an edge in separate processes, and collects their reports.
 
-A subject is an operation or a step. A process reports to a file, so that a crash does not lose what
-was found before. It must end with exit code 0 and write nothing to standard error.
+A subject is an operation or a step. A process reports to a file, so that a crash does not lose
+earlier findings. It must exit with code 0 and write nothing to standard error.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from . import FOLDER
 from .operations import Operation, Place, available
 from .steps import STEPS, Step
 
-#: The subjects of an edge.
+#: A subject of an edge.
 Subject = Union[Operation, Step]
 
-#: Modules that take long to import. The short form leaves out operations that need them.
+#: Modules that take long to import. The short form skips operations that need them.
 SLOW_MODULES = ("pyarrow", "torch")
-#: Seconds that a subject may take in the short and in the long form.
+#: Time limits for a subject in the short and in the long form, in seconds.
 LIMITS = (60, 600)
 
 
 @dataclass(frozen=True)
 class Form:
-    """How thoroughly to look, and whether at operations that are broken on purpose."""
+    """The thoroughness of the checks, and whether they run on broken operations."""
 
     is_long: bool = False
     has_faults: bool = False
 
     @property
     def limit(self) -> int:
-        """Seconds that a subject may take."""
+        """Time limit for a subject, in seconds."""
         return LIMITS[self.is_long]
 
     def arguments(self) -> list[str]:
-        """The options of a process that looks like this."""
+        """Returns the command-line options of this form."""
         return ["--long"] * self.is_long + ["--faults"] * self.has_faults
 
     @classmethod
@@ -72,11 +72,11 @@ class Tally:
 
 
 class Problem(Exception):
-    """A subject does not behave as it should."""
+    """Unexpected behaviour of a subject."""
 
 
 def subjects(form: Form, edge: str) -> dict[str, Subject]:
-    """The subjects of an edge by name."""
+    """Returns the subjects of an edge by name."""
     if form.has_faults:
         from .faults import FAULTS
 
@@ -86,13 +86,13 @@ def subjects(form: Form, edge: str) -> dict[str, Subject]:
 
 
 def chosen_names(known: dict[str, Subject], form: Form, first: int = 0) -> list[str]:
-    """The names of subjects; in the short form every second one from ``first`` on."""
+    """Returns the names of subjects; in the short form every second one from ``first`` on."""
     names = list(known)
     return names if form.is_long or form.has_faults else names[first::2]
 
 
 class Report:
-    """The report of a process about its subjects."""
+    """The report of a process on its subjects."""
 
     def __init__(self, path: str, form: Form) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -103,30 +103,30 @@ class Report:
         os.write(self._file, (json.dumps(entry) + "\n").encode())
 
     def begin(self, name: str) -> None:
-        """A subject begins. If it hangs, the process ends with the stacks of its threads."""
+        """Records that a subject begins. If it hangs, the process dumps all stacks and exits."""
         faulthandler.dump_traceback_later(self._limit, exit=True)
         self._write(begin=name)
 
     def end(self, name: str, cases: int) -> None:
-        """A subject has passed, in so many cases."""
+        """Records that a subject has passed, with the number of its cases."""
         faulthandler.cancel_dump_traceback_later()
         self._write(end=name, cases=cases)
 
     def fail(self, name: str, problem: object) -> None:
-        """A subject has a problem."""
+        """Records a problem of a subject."""
         self._write(name=name, problem=str(problem))
 
     def note(self, name: str, text: str) -> None:
-        """Says in which case the process is, in case that it crashes."""
+        """Records the current case, in case the process crashes."""
         self._write(note=f"{name}: {text}")
 
     def skip(self, reason: str) -> None:
-        """Something cannot be tried here."""
+        """Records that something cannot be tried here."""
         self._write(skip=reason)
 
 
 def package_folders(python: str = sys.executable) -> list[str]:
-    """Entries of `sys.path` with the package, and with NumPy for another interpreter of this version."""
+    """Returns the `sys.path` entries of the package, and of NumPy for another interpreter."""
     folders = [str(Path(cntk_reader.__file__).parents[1])]
     if python != sys.executable:
         folders.append(str(Path(np.__file__).parents[1]))
@@ -145,10 +145,10 @@ def spawn(
     can_crash: bool = True,
     has_messages: bool = False,
 ) -> Tally:
-    """Has a process look at some subjects; after a crash another one looks at the rest.
+    """Checks subjects in a process; after a crash another process checks the rest.
 
-    ``can_crash=False``: one process is all there is to an edge. ``has_messages``: there may be
-    messages on standard error.
+    ``can_crash=False``: the edge has only one process. ``has_messages``: messages on standard error
+    are allowed.
     """
     tally = Tally()
     left = list(names)
@@ -171,7 +171,7 @@ def _spawn_once(
     label: str,
     has_messages: bool,
 ) -> int:
-    """Returns how many subjects it has begun."""
+    """Runs one process. Returns the number of subjects it has begun."""
     with tempfile.TemporaryDirectory(prefix="edges-") as folder:
         path = os.path.join(folder, "report")
         command = [python, *options, "-m", "edges.child", edge, path, *form.arguments(), *names]
@@ -207,7 +207,7 @@ def _spawn_once(
 
 
 def messages(text: str) -> str:
-    """Standard error without the lines that the library logs about files."""
+    """Returns standard error without the library's log lines about files."""
     return "\n".join(line for line in text.splitlines() if not line.startswith("INFO: "))
 
 
@@ -215,25 +215,25 @@ def messages(text: str) -> str:
 
 
 def counted_files() -> int:
-    """Open files of this process."""
+    """Returns the number of open files of this process."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def calls_in_progress() -> list[str]:
-    """Threads of the library that belong to a single call, by name."""
+    """Returns the names of library threads that belong to a single call."""
     names = []
     for task in os.listdir("/proc/self/task"):
         try:
             name = Path(f"/proc/self/task/{task}/comm").read_text().strip()
         except OSError:
-            continue  # It has ended.
+            continue  # The thread has ended.
         if name in ("cntk-call", "cntk-end"):
             names.append(name)
     return names
 
 
 def settles(condition: object, seconds: float = 5) -> bool:
-    """Whether a condition becomes true soon."""
+    """Returns whether a condition becomes true soon."""
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         if time.monotonic() > end:

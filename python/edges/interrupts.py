@@ -1,7 +1,7 @@
-"""Ctrl-C at every point of the package's Python code where CPython may raise it, and after every time.
+"""Ctrl-C wherever CPython may raise it in the package's Python code, and at various times.
 
-It ends the call with KeyboardInterrupt itself. The call has happened then or it has not: no
-minibatch is lost or comes twice. Nothing of it stays: no lock, no file, no thread.
+The call must end with KeyboardInterrupt itself, and must have happened either completely or not at
+all: no minibatch is lost or repeated. It must leave nothing behind: no lock, no file, no thread.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from .harness import Form, Problem, Report, Subject, Tally, calls_in_progress, c
 from .operations import Place
 from .steps import Step, left
 
-#: The Python code that is interrupted: that of the package, and that of users which it calls.
+#: The Python code that is interrupted: the package, and the users' code that it calls.
 FILES = (str(Path(cntk_reader.__file__).parent) + os.sep, users.__file__)
 
-#: Points of each subject in the short form, and moments in both forms.
+#: Number of points of each subject in the short form, and of moments in both forms.
 POINTS = 1
 MOMENTS = (1, 30)
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     known = subjects(form, "interrupts")
     names = [name for name, one in known.items() if not getattr(one, "has_threads", False)]
     return spawn("interrupts", names, form)
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     for subject in chosen:
         report.begin(subject.name)
         cases = 0
@@ -65,14 +65,15 @@ def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
 
 
 def _spread(count: int, most: int) -> Iterator[int]:
-    """Numbers from 1 to ``count`` at equal distances, at most so many."""
+    """Returns at most ``most`` evenly spaced numbers from 1 to ``count``."""
     chosen = min(count, most)
     return (1 + place * count // chosen for place in range(chosen))
 
 
 class Points:
-    """Traces a call, and raises an exception at one of the points where CPython looks for signals:
-    where a function begins, after a call, and where a loop goes on.
+    """Traces a call, and acts at one of the points where CPython checks for signals.
+
+    These are the beginning of a function, the return of a call, and the next iteration of a loop.
     """
 
     _codes: dict[CodeType, list[bool]] = {}
@@ -105,7 +106,7 @@ class Points:
 
     @classmethod
     def _looks(cls, code: CodeType, place: int) -> bool:
-        """Whether CPython looks for signals after the instruction at a place."""
+        """Returns whether CPython checks for signals after the instruction at a place."""
         found = cls._codes.get(code)
         if found is None:
             names = (dis.opname[byte] for byte in code.co_code)
@@ -115,12 +116,12 @@ class Points:
 
 
 def interrupt() -> None:
-    """As the handler of Ctrl-C does."""
+    """Acts like the handler of Ctrl-C."""
     raise KeyboardInterrupt
 
 
 class Attempt:
-    """A subject that is interrupted again and again."""
+    """A subject that is interrupted repeatedly."""
 
     def __init__(self, subject: Any, place: Place) -> None:
         self._subject, self._place = subject, place
@@ -129,7 +130,7 @@ class Attempt:
         self._seconds = 0.0
 
     def warm_up(self, form: Form) -> None:
-        """Runs the subject as it is: what it imports and caches stays."""
+        """Runs the subject without interrupts, so that imports and caches are in place."""
         for _ in range(1 + form.is_long):
             start = time.perf_counter()
             self._check_result()
@@ -138,14 +139,14 @@ class Attempt:
         self._files = counted_files()
 
     def count(self) -> int:
-        """The number of points."""
+        """Returns the number of points."""
         call = self._prepare()
         with Points(None, interrupt) as points:
             call()
         return points.seen
 
     def at(self, number: int) -> None:
-        """Interrupts at a point."""
+        """Interrupts the subject at a point."""
         call = self._prepare()
         try:
             with Points(number, interrupt) as points:
@@ -160,7 +161,7 @@ class Attempt:
         self._check_all(f"point {number}")
 
     def after(self, share: float) -> None:
-        """Interrupts by a signal, after a share of the time that the subject takes."""
+        """Interrupts the subject by a signal, after a share of its running time."""
         call = self._prepare()
         is_armed, hits = True, []
 
@@ -197,7 +198,7 @@ class Attempt:
         self._place.clear()
 
     def _check_objects(self) -> None:
-        """Objects that the call has left."""
+        """Checks the objects that the call has left."""
         raise NotImplementedError
 
     def _check_all(self, when: str) -> None:
@@ -222,29 +223,30 @@ class Attempt:
 
 
 def _is_in_finalizer(frame: FrameType | None) -> bool:
-    """Whether Python would ignore an exception here: finalizers, and callbacks of weak references."""
+    """Returns whether Python would ignore an exception here: finalizers, weak-reference
+    callbacks."""
     while frame is not None:
-        # `__instancecheck__`: ABCMeta, in which the callback of a weak set runs.
+        # `_remove` is the callback of a weak set, such as those in ABCMeta.
         if frame.f_code.co_name in ("__del__", "_remove", "remove"):
             return True
         frame = frame.f_back
     return False
 
 
-class OfOperation(Attempt):
-    """An operation. Its sources must end in peace."""
+class OperationAttempt(Attempt):
+    """An operation. Its sources must close without problems."""
 
     def _prepare(self) -> Callable[[], object]:
         return lambda: self._subject.run(self._place)
 
     def _check_objects(self) -> None:
-        # The traceback of the interrupt has gone, so these are in cycles or kept by mistake.
+        # The traceback of the interrupt is gone, so these sources are in cycles or kept by mistake.
         for source in [one for one in gc.get_objects() if issubclass(type(one), MinibatchSource)]:
             source.close()
 
 
-class OfStep(Attempt):
-    """A step. Its source goes on from before or from after it."""
+class StepAttempt(Attempt):
+    """A step. Its source must continue from the state before or after it."""
 
     def _prepare(self) -> Callable[[], object]:
         self._held = self._subject.begin(self._place)
@@ -272,4 +274,4 @@ class OfStep(Attempt):
 
 
 def _attempt(subject: Subject, place: Place) -> Attempt:
-    return OfStep(subject, place) if isinstance(subject, Step) else OfOperation(subject, place)
+    return StepAttempt(subject, place) if isinstance(subject, Step) else OperationAttempt(subject, place)

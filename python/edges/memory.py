@@ -1,4 +1,4 @@
-"""Memory that runs out, at each allocation of Python and in the whole process, and references that stay."""
+"""Out of memory, at single Python allocations and in the whole process, and leaked references."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ try:
 except ImportError:
     _testcapi = None  # type: ignore[assignment]
 
-#: The variable that says in which way to look.
+#: The environment variable that selects the check.
 MODE = "CNTK_READER_EDGES_MODE"
-#: Beginnings of the names of subjects in which threads of the library call Python code.
+#: Name prefixes of subjects in which library threads call Python code.
 CALLED_BACK = (
     "user",
     "listed",
@@ -40,49 +40,49 @@ CALLED_BACK = (
     "close_with_user",
     "close_mounted",
 )
-#: Allocations of each subject that fail: these in the short form, and so many in the long form.
+#: Failing allocations of each subject: these numbers in the short form, this many in the long one.
 FEW, FAILURES = (1, 100), 60
-#: Bytes that the process may still get, beyond those that it has.
+#: Bytes that the process may still allocate.
 ROOMS = (8 << 20, 2 << 20, 32 << 20)
-#: Runs between two measurements, and measurements after a first one. What is kept once does not
-#: grow with the number of runs.
+#: Runs between two measurements, and measurements after the first one. Memory that is kept only
+#: once does not grow with the number of runs.
 RUNS, MEASUREMENTS = (3, 15, 150), 2
-#: Values of a large array, of which no machine for tests has room for several.
+#: Number of values of a large array; no test machine has memory for several.
 LARGE = 1 << 33
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     known = subjects(form, "memory")
     names = chosen_names(known, form, 1)
     alone = [one for one in names if not getattr(known[one], "has_threads", False)]
-    # Calls of Python code on threads of the library need a thread state, without which CPython
-    # ends the process.
+    # Calls of Python code on library threads need a thread state; if CPython cannot allocate one,
+    # it ends the process.
     quiet = [name for name in alone if not name.startswith(CALLED_BACK)]
     tally = Tally()
     if _testcapi is None:
-        tally.skipped.append("memory: this Python has no module _testcapi, so no allocation of Python can fail")
+        tally.skipped.append("memory: this Python has no module _testcapi to make allocations fail")
     else:
         tally.add(_spawn("allocations", quiet, form))
     tally.add(_spawn("limit", quiet, form))
     python = debug_build()
     if python is None:
-        tally.skipped.append(f"memory: {NO_DEBUG_BUILD}, so that blocks are counted in place of references")
+        tally.skipped.append(f"memory: {NO_DEBUG_BUILD}, so blocks are counted instead of references")
     label = "(growth)" if python is None else "(references)"
     if not (form.is_long or form.has_faults):
-        # The tests of leaks look at others, and a debug build is slow.
+        # The leak tests cover the others, and a debug build is slow.
         names, python = names[::4], sys.executable
     tally.add(spawn("memory", names, form, python=python or sys.executable, environment={MODE: "growth"}, label=label))
     return tally
 
 
 def _spawn(mode: str, names: Sequence[str], form: Form) -> Tally:
-    """Messages about memory that is missing may be on standard error."""
+    """Checks subjects in a process. Messages about missing memory on standard error are allowed."""
     return spawn("memory", names, form, environment={MODE: mode}, label=f"({mode})", has_messages=True)
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     look: dict[str, Callable[[Subject, Report, Form], int]]
     look = {"allocations": _fail_allocations, "limit": _limit, "growth": _grow}
     mode = os.environ[MODE]
@@ -115,20 +115,20 @@ def _check(subject: Subject, place: Place) -> None:
 
 
 def _is_from_memory(error: BaseException | None) -> bool:
-    """Whether an error says that there is no memory, or was caused by one that does."""
+    """Returns whether an error was caused by a lack of memory."""
     while error is not None:
         if isinstance(error, (MemoryError, ReaderError, OSError)) or type(error).__name__ == "PanicException":
-            # PyO3 panics where CPython makes no object.
+            # PyO3 panics if CPython cannot create an object.
             return True
         if isinstance(error, (SystemError, TypeError)):
-            # CPython loses the error in checks of types, and PyO3 in names of arguments.
+            # CPython loses the original error in type checks, and PyO3 in names of arguments.
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 
 def _try(subject: Subject, place: Place, when: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
-    """Runs a subject while there is no memory, and once more afterwards."""
+    """Runs a subject while memory is short, and again afterwards."""
     held = subject.begin(place) if isinstance(subject, Step) else None
     gc.collect()
     failure = None
@@ -164,7 +164,7 @@ def _try(subject: Subject, place: Place, when: str, begin: Callable[[], None], e
 
 
 def _fail_allocations(subject: Subject, report: Report, form: Form) -> int:
-    """Has single allocations of Python fail."""
+    """Makes single Python allocations fail."""
     count = 0
     numbers = list(FEW)
     if form.is_long:
@@ -181,7 +181,8 @@ def _fail_allocations(subject: Subject, report: Report, form: Form) -> int:
 
 
 def _count_allocations(subject: Subject, place: Place) -> int:
-    """About how many allocations a subject makes: the first that need not succeed is found by halving."""
+    """Estimates the number of a subject's allocations: bisects for the first that need not
+    succeed."""
     low, high = 1, 1 << 17
     while high - low > high // 8 + 8:
         middle = (low + high) // 2
@@ -205,7 +206,7 @@ def _count_allocations(subject: Subject, place: Place) -> int:
 
 
 def _limit(subject: Subject, report: Report, form: Form) -> int:
-    """Has allocations of large pieces fail, and threads that cannot be started."""
+    """Makes large allocations and the start of threads fail."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     rooms = ROOMS if form.is_long else ROOMS[:1]
     for room in rooms:
@@ -223,7 +224,7 @@ def _limit(subject: Subject, report: Report, form: Form) -> int:
 
 
 def _check_large(place: Place) -> None:
-    """Arrays that no memory has room for are errors."""
+    """Checks that arrays larger than the memory are errors."""
     minibatch = whole(place)
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, limits[1]))
@@ -244,7 +245,8 @@ def _check_large(place: Place) -> None:
 
 
 def _counts_all() -> bool:
-    """Whether Python counts all references. A NumPy that does not changes them unseen."""
+    """Returns whether Python counts all references. A NumPy built without the count hides
+    changes."""
     if not hasattr(sys, "gettotalrefcount"):
         return False
     before = sys.gettotalrefcount()
@@ -257,7 +259,7 @@ COUNTS_ALL = _counts_all()
 
 
 def _measured() -> tuple[int, int, int]:
-    """Sources, blocks of Python's memory, and references where all of them are counted."""
+    """Returns the number of sources, of memory blocks, and of references if all are counted."""
     gc.collect()
     sources = sum(issubclass(type(one), MinibatchSource) for one in gc.get_objects())
     references = sys.gettotalrefcount() if COUNTS_ALL else 0  # type: ignore[attr-defined]
@@ -265,7 +267,7 @@ def _measured() -> tuple[int, int, int]:
 
 
 def _grow(subject: Subject, report: Report, form: Form) -> int:
-    """Runs a subject again and again: what each round leaves is a leak."""
+    """Runs a subject repeatedly: whatever each round adds is a leak."""
     least: list[float] = []
     for runs in RUNS:
         rounds = []

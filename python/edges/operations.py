@@ -1,4 +1,4 @@
-"""The operations of the package: small, deterministic, and with known results."""
+"""The operations of the package: small, deterministic, with known results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Place:
 
     data: Path
     output: Path
-    #: Names of all output files that were complete at some time.
+    #: Names of all output files that have ever been complete.
     finished: set[str] = field(default_factory=set)
 
     @classmethod
@@ -71,14 +71,14 @@ class Place:
         return place
 
     def clear(self) -> list[str]:
-        """Removes all output files, and returns their names."""
+        """Removes all output files and returns their names."""
         names = sorted(path.name for path in self.output.iterdir())
         for name in names:
             (self.output / name).unlink()
         return names
 
     def collect(self) -> list[str]:
-        """Removes all output files, which are complete, and returns their names."""
+        """Removes all output files, which must be complete, and returns their names."""
         names = self.clear()
         self.finished.update(names)
         return names
@@ -119,18 +119,18 @@ Run = Callable[[Place], object]
 
 @dataclass(frozen=True)
 class Operation:
-    """One use of the package, from its start to its end."""
+    """One use of the package, from beginning to end."""
 
     name: str
     run: Run
     expected: object
-    #: Other modules without which the operation is left out.
+    #: Modules without which the operation is skipped.
     needs: tuple[str, ...] = ()
-    #: It uses threads of Python, so that it cannot run where those are counted.
+    #: Whether it uses Python threads, so that it cannot run where threads are counted.
     has_threads: bool = False
 
     def problem(self, place: Place) -> str | None:
-        """Runs the operation; None: the result is right."""
+        """Runs the operation. Returns None if the result is right."""
         result = self.run(place)
         return None if result == self.expected else f"{result!r} instead of {self.expected!r}"
 
@@ -140,7 +140,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(expected: object, *needs: str, has_threads: bool = False) -> Callable[[Run], Run]:
-    """Makes a function an operation."""
+    """Registers a function as an operation."""
 
     def add(run: Run) -> Run:
         name = run.__name__
@@ -151,7 +151,7 @@ def operation(expected: object, *needs: str, has_threads: bool = False) -> Calla
 
 
 def available() -> list[Operation]:
-    """The operations whose modules are installed."""
+    """Returns the operations whose modules are installed."""
     return [one for one in OPERATIONS.values() if all(map(find_spec, one.needs))]
 
 
@@ -166,37 +166,37 @@ STREAMS = {
 
 
 def text(place: Place, *names: str) -> CTFDeserializer:
-    """A deserializer of the text file, with some of its streams."""
+    """Returns a deserializer of some streams of the text file."""
     streams = StreamDefs(**{name: STREAMS[name] for name in names or ("x",)})
     return CTFDeserializer(place.data / "a.ctf", streams, chunk_size_in_bytes=40)
 
 
 def open_text(place: Place, *names: str, **options: Any) -> MinibatchSource:
-    """A source over the text file in its order, with minibatches of three samples."""
+    """Opens a source over the text file in order, with minibatches of three samples."""
     options = {"minibatch_size": 3, "randomize": False, "max_sweeps": 1, "trace_level": 0, **options}
     return MinibatchSource(text(place, *names), **options)
 
 
 def open_rows(place: Place, **options: Any) -> MinibatchSource:
-    """A source in frame mode."""
+    """Opens a source in frame mode."""
     data = CTFDeserializer(place.data / "rows.ctf", StreamDefs(x=StreamDef(shape=1)))
     return MinibatchSource(data, randomize=False, frame_mode=True, max_sweeps=1, trace_level=0, **options)
 
 
 def values(minibatch: Minibatch, stream: str = "x") -> list[list[float]]:
-    """The first value of each sample, sequence by sequence."""
+    """Returns the first value of each sample, sequence by sequence."""
     if not minibatch:
         return []
     return [part.reshape(len(part), -1)[:, 0].tolist() for part in minibatch[stream].as_list()]
 
 
 def read(source: MinibatchSource | Iterable[Minibatch], stream: str = "x") -> list[list[list[float]]]:
-    """The values of all minibatches."""
+    """Returns the values of all minibatches."""
     return [values(minibatch, stream) for minibatch in source]
 
 
 def error_of(call: Callable[[], object]) -> tuple[str, str]:
-    """The class of the error that a call raises, and the kind of the library's."""
+    """Returns the class of the error that a call raises, and its kind if it is the library's."""
     try:
         call()
     except (ReaderError, ValueError, TypeError, LookupError, ZeroDivisionError) as error:
@@ -206,7 +206,7 @@ def error_of(call: Callable[[], object]) -> tuple[str, str]:
 
 # Opening and reading
 
-#: The text file, by three samples.
+#: The minibatches of the text file, of three samples.
 TEXT = [[[0.0], [1.0, 2.0]], [[3.0]], [[4.0, 5.0, 6.0]], [[7.0], [8.0, 9.0]]]
 
 
@@ -341,7 +341,7 @@ def names_of_cntk(place: Place) -> object:
 
 
 def whole(place: Place) -> Minibatch:
-    """All data of the text file in one minibatch."""
+    """Returns all data of the text file in one minibatch."""
     with open_text(place, *STREAMS, minibatch_size=100) as source:
         return source.next_minibatch()
 

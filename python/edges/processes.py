@@ -1,4 +1,4 @@
-"""Operations before and after processes are made by fork, spawn and forkserver."""
+"""Operations before and after processes are started by fork, spawn and forkserver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settle
 from .operations import OPERATIONS, TEXT, Operation, Place, open_text
 from .steps import Step, left
 
-#: Steps that work in the child of a fork: they do not ask the reader yet, or not any more.
+#: Steps that work in a forked child: they do not use the reader.
 WITHOUT_READER = (
     "reopen",
     "forms",
@@ -29,23 +29,23 @@ WITHOUT_READER = (
     "with_statement",
     "beginning_of_a_loop",
 )
-#: Seconds that the child of a fork may take. A deadlock ends by SIGALRM.
+#: Time limit for a forked child, in seconds. SIGALRM ends a deadlock.
 PATIENCE = 30
-#: Forks beside a thread that reads, for each operation that it does.
+#: Number of forks beside a reading thread, for each of its operations.
 FORKS = (2, 30)
-#: Operations of the thread.
+#: Operations of the reading thread.
 BESIDE = ("text_file", "user_deserializer", "mounted_files", "images", "log_lines", "compression")
-#: Python warns of forks beside threads, which are the matter here.
+#: Python warns about forks beside threads, which are intended here.
 OPTIONS = ["-W", "ignore::DeprecationWarning"]
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     return spawn("processes", chosen_names(subjects(form, "processes"), form), form, options=OPTIONS)
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     for subject in chosen:
         report.begin(subject.name)
         try:
@@ -79,7 +79,7 @@ def _check(subject: Subject, place: Place) -> None:
 
 
 def in_fork(act: Callable[[], None]) -> str:
-    """Acts in the child of a fork; returns a problem, or nothing."""
+    """Acts in a forked child. Returns a problem, or an empty text."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,7 +101,7 @@ def in_fork(act: Callable[[], None]) -> str:
 
 
 def _check_fork(subject: Subject, place: Place) -> None:
-    """Before the fork, in its child, and afterwards."""
+    """Checks a subject before the fork, in the child, and afterwards."""
     _check(subject, place)
     if isinstance(subject, Step):
         held = subject.begin(place)
@@ -117,7 +117,7 @@ def _check_fork(subject: Subject, place: Place) -> None:
 
 
 def _check_child(step: Step, place: Place, source: MinibatchSource, call: Callable[[], object]) -> None:
-    """In the child of a fork the parent's source raises errors, and can be opened again."""
+    """Checks that in the child the parent's source raises errors, and can be reopened."""
     if source.is_of_this_process:
         raise Problem("the source says that it is of this process")
     for _ in range(2):
@@ -138,7 +138,8 @@ def _check_child(step: Step, place: Place, source: MinibatchSource, call: Callab
 
 
 def _by_method(method: str, operations: Sequence[Operation]) -> list[tuple[str, str]]:
-    """Problems of operations in a process that was made in a certain way, and of sources that go there."""
+    """Returns the problems of operations in a process started by a method, and of sources sent
+    there."""
     context = multiprocessing.get_context(method)
     receiving, sending = context.Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +183,7 @@ def _remote(sending: Connection, folder: str, operations: Sequence[Operation], s
 
 
 def _check_forks_beside(beside: Operation, report: Report, forks: int) -> None:
-    """Forks while another thread is somewhere in an operation."""
+    """Forks while another thread is anywhere in an operation."""
     place, runs, is_over = report.place, [0], threading.Event()
     own = Place.create(Path(tempfile.mkdtemp(dir=place.data.parent)))
     problems: list[str] = []
@@ -202,7 +203,7 @@ def _check_forks_beside(beside: Operation, report: Report, forks: int) -> None:
         for number in range(forks):
             before = runs[0]
             settles(lambda before=before: runs[0] > before or problems, PATIENCE)
-            # Another part of the operation each time.
+            # Fork in another part of the operation each time.
             is_over.wait(0.001 * (number % 7))
             problem = in_fork(lambda: _check_after_fork(place))
             if problem:

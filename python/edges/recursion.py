@@ -1,4 +1,4 @@
-"""Calls with little of the stack left: they work, or they raise RecursionError and nothing is broken."""
+"""Calls with little stack left: they work, or raise RecursionError without breaking anything."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .harness import Form, Problem, Report, Subject, Tally, calls_in_progress, c
 from .operations import Place
 from .steps import Step, left
 
-#: Frames that may be left for a call, and attempts at each number in a row that end the search.
+#: Maximum number of frames left for a call, and number of successes in a row that end the search.
 MOST = 120
 ENOUGH = 3
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     known = subjects(form, "recursion")
     names = [one for one in chosen_names(known, form, 1) if not getattr(known[one], "has_threads", False)]
     return spawn("recursion", names, form)
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
-    # Written in C, because there may be no frame left for a hook in Python.
+    """Checks subjects in this process."""
+    # A hook written in C, because there may be no frame left for one in Python.
     ignored: list[Any] = []
     sys.unraisablehook = ignored.append
     for subject in chosen:
@@ -39,7 +39,7 @@ def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
             for frames in range(2, MOST, step):
                 report.note(subject.name, f"{frames} frames")
                 is_enough = _attempt(subject, report.place, frames)
-                # Python ignores exceptions in finalizers and what is called like them.
+                # Python ignores exceptions in finalizers and similar callbacks.
                 others = [one.exc_type for one in ignored if not issubclass(one.exc_type, RecursionError)]
                 ignored.clear()
                 if others:
@@ -56,7 +56,7 @@ def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
 
 
 def with_frames(frames: int, call: Callable[[], object]) -> object:
-    """Calls with so many frames left up to the limit."""
+    """Calls a function with this many frames left before the recursion limit."""
     depth = 0
     frame: Any = sys._getframe()
     while frame is not None:
@@ -65,14 +65,14 @@ def with_frames(frames: int, call: Callable[[], object]) -> object:
     def descend(left_over: int) -> object:
         return call() if left_over <= 0 else descend(left_over - 1)
 
-    # The frames of `descend` are counted, too.
+    # `descend` uses frames, too.
     return descend(sys.getrecursionlimit() - depth - frames - 1)
 
 
 def _is_recursion_error(error: BaseException | None) -> bool:
-    """Whether an error is a RecursionError, or was caused by one."""
+    """Returns whether an error is a RecursionError, or was caused by one."""
     while error is not None:
-        # An ArgumentError of ctypes has only the text of the error.
+        # An ArgumentError of ctypes has only the error's text.
         if isinstance(error, RecursionError) or "RecursionError" in str(error):
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -80,7 +80,7 @@ def _is_recursion_error(error: BaseException | None) -> bool:
 
 
 def _attempt(subject: Subject, place: Place, frames: int) -> bool:
-    """Whether so many frames suffice."""
+    """Returns whether this many frames suffice."""
     held = subject.begin(place) if isinstance(subject, Step) else None
     result = None
     try:
@@ -100,7 +100,7 @@ def _attempt(subject: Subject, place: Place, frames: int) -> bool:
             raise Problem(f"{frames} frames: {found!r} is left instead of {allowed!r}")
         held.source.close()
     elif is_enough and not isinstance(subject, Step) and result != subject.expected:
-        # An operation catches errors of the library, which may be caused by a RecursionError.
+        # An operation may catch library errors that were caused by a RecursionError.
         is_enough = False
     if not settles(lambda: not calls_in_progress()):
         raise Problem(f"{frames} frames: threads are left: {calls_in_progress()}")

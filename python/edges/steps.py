@@ -1,4 +1,4 @@
-"""Single calls on a source in the middle of its data, with what is left before and after them."""
+"""Single calls on a source in the middle of its data, with the rest before and after them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .users import Memory, Rows
 
 
 def rest(source: MinibatchSource) -> list[list[list[float]]]:
-    """The minibatches that are left."""
+    """Returns the remaining minibatches."""
     found = []
     while minibatch := source.next_minibatch():
         found.append(values(minibatch))
@@ -24,7 +24,7 @@ def rest(source: MinibatchSource) -> list[list[list[float]]]:
 
 @dataclass
 class Held:
-    """A source in the middle of its data, and what a step needs besides."""
+    """A source in the middle of its data, and what else a step needs."""
 
     source: MinibatchSource
     extra: Any = None
@@ -32,17 +32,17 @@ class Held:
 
 @dataclass(frozen=True)
 class Step:
-    """A call on a source. If it fails, the rest has to be that of before or of after the call."""
+    """A call on a source. If it fails, the rest must be that of before or after the call."""
 
     name: str
     begin: Callable[[Place], Held]
     call: Callable[[Held], object]
-    #: The minibatches that are left before and after the call.
+    #: The remaining minibatches before and after the call.
     before: object
     after: object
 
     def problem(self, place: Place) -> str | None:
-        """Makes the call; None: what is left is right."""
+        """Makes the call. Returns None if the rest is right."""
         held = self.begin(place)
         self.call(held)
         found = left(held.source)
@@ -51,7 +51,7 @@ class Step:
 
 
 def left(source: MinibatchSource) -> object:
-    """The minibatches that are left, or ``"closed"``."""
+    """Returns the remaining minibatches, or ``"closed"``."""
     try:
         return rest(source)
     except ReaderError as error:
@@ -65,7 +65,7 @@ STEPS: dict[str, Step] = {}
 
 
 def step(begin: Callable[[Place], Held], before: object, after: object) -> Callable[..., Callable[[Held], object]]:
-    """Makes a function a step."""
+    """Registers a function as a step."""
 
     def add(call: Callable[[Held], object]) -> Callable[[Held], object]:
         name = call.__name__
@@ -75,10 +75,10 @@ def step(begin: Callable[[Place], Held], before: object, after: object) -> Calla
     return add
 
 
-#: The user's deserializer, by two samples.
+#: The minibatches of the user's deserializer, of two samples.
 ROWS = [[[0.0], [2.0]], [[4.0], [6.0]], [[8.0], [10.0]]]
 
-#: A mounted file, by five samples.
+#: The minibatches of a mounted file, of five samples.
 MOUNTED = [[[float(5 * part + place)] for place in range(5)] for part in range(2)] + [[[10.0], [11.0], [12.0]]]
 
 
@@ -104,14 +104,14 @@ def with_state(place: Place) -> Held:
 
 
 def in_middle_with_state(place: Place) -> Held:
-    """One minibatch was read, and there is the state after two."""
+    """One minibatch was read, and the state is from after two."""
     held = with_state(place)
     held.source.next_minibatch()
     return held
 
 
 def in_middle_with_first_state(place: Place) -> Held:
-    """One minibatch was read, and there is the state before it."""
+    """One minibatch was read, and the state is from before it."""
     source = open_text(place)
     state = source.state_dict()
     source.next_minibatch()
@@ -119,7 +119,7 @@ def in_middle_with_first_state(place: Place) -> Held:
 
 
 def in_middle_with_state_of_another_size(place: Place) -> Held:
-    """One minibatch was read, and there is the state after a larger one."""
+    """One minibatch was read, and the state is from after a larger one."""
     with open_text(place) as source:
         source.next_minibatch(6)
         state = source.state_dict()
@@ -127,7 +127,7 @@ def in_middle_with_state_of_another_size(place: Place) -> Held:
 
 
 def in_middle_with_restored_state_of_cntk(place: Place) -> Held:
-    """One minibatch was read, and there is the state of a source that has just loaded CNTK's."""
+    """One minibatch was read, and the state is from a source that has just loaded a CNTK state."""
     held = with_states_of_cntk(place)
     with open_text(place) as source:
         source.load_state_dict(held.extra)
@@ -136,7 +136,7 @@ def in_middle_with_restored_state_of_cntk(place: Place) -> Held:
 
 
 def with_states_of_cntk(place: Place) -> Held:
-    """One minibatch was read, and there is CNTK's state after two."""
+    """One minibatch was read, and the CNTK state is from after two."""
     held = in_middle(place)
     source = in_middle(place).source
     source.next_minibatch()
@@ -146,7 +146,7 @@ def with_states_of_cntk(place: Place) -> Held:
 
 
 def of_user(place: Place) -> Held:
-    """A user's deserializer that is read in its middle."""
+    """A user's deserializer in the middle of its data."""
     options = {"minibatch_size": 2, "randomize": False, "max_sweeps": 1}
     source = MinibatchSource(Rows(), **options)  # type: ignore[arg-type]
     source.next_minibatch()
@@ -154,7 +154,7 @@ def of_user(place: Place) -> Held:
 
 
 def of_mounted_files(place: Place) -> Held:
-    """A file of a user's file system that is read in its middle."""
+    """A file of a user's file system in the middle of its data."""
     mount("edges-step", Memory())
     data = CTFDeserializer("edges-step://", StreamDefs(x=StreamDef(shape=1)))
     options = {"minibatch_size": 5, "randomize": False, "max_sweeps": 1}
@@ -164,7 +164,7 @@ def of_mounted_files(place: Place) -> Held:
 
 
 def with_minibatch(place: Place) -> Held:
-    """One minibatch was read, and is there."""
+    """One minibatch was read and kept."""
     source = open_text(place, *STREAMS)
     return Held(source, source.next_minibatch())
 

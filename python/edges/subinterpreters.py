@@ -1,4 +1,4 @@
-"""Subinterpreters, which the package refuses, and the main interpreter beside them."""
+"""Subinterpreters, which the package refuses, next to the main interpreter."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from .harness import Form, Tally, messages, package_folders, subjects
 
-#: A variable with paths of further interpreters of Python, separated as in `PATH`. They need NumPy.
+#: An environment variable with paths of more Python interpreters, separated as in `PATH`. They need
+#: NumPy.
 PYTHONS = "CNTK_READER_EDGES_PYTHONS"
 VERSIONS = range(9, 15)
 
 #: The program. The main interpreter uses the package before, after, or beside the imports in
-#: subinterpreters. Each of those raises ImportError.
+#: subinterpreters, each of which must raise ImportError.
 PROGRAM = """
 import sys, tempfile, threading
 from pathlib import Path
@@ -82,7 +83,7 @@ check()
 
 
 def _pythons(form: Form) -> tuple[list[str], list[str]]:
-    """Interpreters with subinterpreters and NumPy, and why others are left out."""
+    """Returns interpreters with subinterpreters and NumPy, and why others are skipped."""
     named = [one for one in os.environ.get(PYTHONS, "").split(os.pathsep) if one]
     candidates = [sys.executable, *named]
     if form.is_long:
@@ -109,7 +110,7 @@ def _pythons(form: Form) -> tuple[list[str], list[str]]:
 
 
 def run(form: Form) -> Tally:
-    """Looks at some operations, with each interpreter of Python that there is."""
+    """Checks some operations with each available Python interpreter."""
     pythons, skipped = _pythons(form)
     tally = Tally(skipped=skipped)
     if form.has_faults:

@@ -1,4 +1,4 @@
-"""Threads that are inside of operations when the interpreter ends, or when an exception is sent to them."""
+"""Threads inside operations when the interpreter exits, or when they are sent an exception."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any
 from cntk_reader import ReaderError
 
 from .harness import Form, Problem, Report, Subject, Tally, chosen_names, settles, spawn, subjects
-from .interrupts import OfOperation, OfStep, Points
+from .interrupts import OperationAttempt, Points, StepAttempt
 from .operations import Operation, Place
 from .steps import Step
 
-#: The variable that says in which way to look.
+#: The environment variable that selects the check.
 MODE = "CNTK_READER_EDGES_MODE"
-#: Operations that run the command-line tool, which belongs into a main thread.
+#: Operations that run the command-line tool, which belongs in a main thread.
 TOOL = ("binary_file",)
-#: Daemon threads of one program, and how often all operations are run, in each form.
+#: Number of daemon threads per program, and of runs of all operations, in each form.
 TOGETHER, ENDS = (10, 4), (1, 10)
-#: Points and moments of exceptions in each form.
+#: Number of points and moments of exceptions in each form.
 POINTS, MOMENTS = (1, 30), (1, 15)
 
 
 def run(form: Form) -> Tally:
-    """Looks at all subjects."""
+    """Checks all subjects."""
     known = subjects(form, "threads")
     tally = Tally()
     operations = [name for name, one in known.items() if isinstance(one, Operation) and name not in TOOL]
@@ -48,7 +48,7 @@ def run(form: Form) -> Tally:
 
 
 def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
-    """Looks at subjects in this process."""
+    """Checks subjects in this process."""
     mode, *arguments = os.environ[MODE].split()
     if mode == "end":
         _end(chosen, report, int(arguments[0]))
@@ -60,7 +60,7 @@ def inside(chosen: Sequence[Subject], report: Report, form: Form) -> None:
 
 
 def _end(chosen: Sequence[Subject], report: Report, milliseconds: int) -> None:
-    """Ends while daemon threads are somewhere in an operation each."""
+    """Exits while each daemon thread is anywhere in an operation."""
     report.begin(" ".join(one.name for one in chosen))
     running = []
     for subject in chosen:
@@ -79,7 +79,7 @@ def _repeat(subject: Subject, place: Place, has_run: threading.Event, report: Re
         try:
             problem = subject.problem(place)
         except RuntimeError as error:
-            # Python starts no thread any more once it ends, and says so.
+            # Python refuses to start threads once it is finalizing.
             has_run.set()
             if getattr(subject, "has_threads", False) and "interpreter shutdown" in str(error):
                 return
@@ -92,18 +92,18 @@ def _repeat(subject: Subject, place: Place, has_run: threading.Event, report: Re
 
 
 class Sent(BaseException):
-    """The exception that is sent to a thread."""
+    """An exception that is sent to a thread."""
 
 
 def send(thread: int) -> None:
-    """Has CPython raise the exception in a thread as soon as that runs Python code."""
+    """Makes CPython raise the exception in a thread as soon as it runs Python code."""
     count = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Sent))
     if count > 1:
         raise AssertionError(f"The exception was sent to {count} threads.")
 
 
 class _Sender:
-    """The main thread, which sends an exception to another one after some time."""
+    """Sends an exception from the main thread to another one after some time."""
 
     instance: _Sender
 
@@ -112,7 +112,7 @@ class _Sender:
         self._request: tuple[int, float] | None = None
 
     def serve(self, thread: threading.Thread) -> None:
-        """Sends what is asked for until a thread ends."""
+        """Sends requested exceptions until a thread ends."""
         while thread.is_alive():
             with self._asked:
                 self._asked.wait_for(lambda: self._request, 0.05)
@@ -122,7 +122,7 @@ class _Sender:
                 send(request[0])
 
     def ask(self, seconds: float) -> None:
-        """Has the exception sent to the thread that asks."""
+        """Requests the exception for the calling thread."""
         with self._asked:
             self._request = threading.get_ident(), seconds
             self._asked.notify_all()
@@ -131,7 +131,7 @@ class _Sender:
 _Sender.instance = _Sender()
 
 
-#: Sent exceptions that Python has ignored, in finalizers and what is called like them.
+#: Sent exceptions that Python has ignored, in finalizers and similar callbacks.
 _ignored: list[str] = []
 
 
@@ -146,14 +146,14 @@ def _send_exceptions(chosen: Sequence[Subject], report: Report, form: Form) -> N
     for subject in chosen:
         report.begin(subject.name)
         cases = 0
-        kind = OfSentStep if isinstance(subject, Step) else OfSentOperation
+        kind = SentStepAttempt if isinstance(subject, Step) else SentOperationAttempt
         attempt: Any = kind(subject, report.place)
         try:
             attempt.warm_up(form)
             points = attempt.count()
             most = min(points, POINTS[form.is_long])
             for place in range(most):
-                # Others than those of the edge of interrupts.
+                # Points other than those of the edge `interrupts`.
                 number = min(points, 1 + (2 * place + 1) * points // (2 * most))
                 report.note(subject.name, f"point {number} of {points}")
                 attempt.at(number)
@@ -168,7 +168,7 @@ def _send_exceptions(chosen: Sequence[Subject], report: Report, form: Form) -> N
         report.end(subject.name, cases)
 
 
-class _OfSent:
+class _SentAttempt:
     """Sends exceptions in place of signals."""
 
     _prepare: Callable[[], Callable[[], object]]
@@ -198,13 +198,14 @@ class _OfSent:
     def _expect(self, act: Callable[[], None], when: str) -> None:
         try:
             act()
-            # It may come after the call.
+            # The exception may arrive after the call.
             settles(lambda: bool(_ignored), 3)
         except Sent:
             pass
         except BaseException as error:
             sys.settrace(None)
-            # In users' code that the library has called: every exception is the cause of an error.
+            # It arrived in users' code called by the library, where every exception becomes a
+            # cause.
             if isinstance(error, ReaderError) and isinstance(error.__cause__, Sent):
                 self._check_all(when)
                 return
@@ -216,9 +217,9 @@ class _OfSent:
         self._check_all(when)
 
 
-class OfSentOperation(_OfSent, OfOperation):  # type: ignore[misc]
+class SentOperationAttempt(_SentAttempt, OperationAttempt):  # type: ignore[misc]
     """An operation."""
 
 
-class OfSentStep(_OfSent, OfStep):  # type: ignore[misc]
+class SentStepAttempt(_SentAttempt, StepAttempt):  # type: ignore[misc]
     """A step."""

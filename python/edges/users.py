@@ -1,4 +1,4 @@
-"""Users' classes and functions, which the library calls."""
+"""Users' classes and functions that the library calls."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Rows(UserDeserializer):
 
 
 class Listed(Rows, ComposableUserDeserializer):
-    """The same data with a list of sequences."""
+    """The same data, with a list of sequences."""
 
     def get_sequences(self, chunk_id: int) -> SequenceList:
         return SequenceList(2, keys=np.arange(2) + 2 * chunk_id)
 
 
 class Lists(UserDeserializer):
-    """One chunk in each form that a chunk may have."""
+    """One chunk in all forms that a chunk may have."""
 
     def stream_infos(self) -> list[StreamInformation]:
         return [
@@ -62,7 +62,7 @@ class Lists(UserDeserializer):
 
 
 class Fails(Rows):
-    """Has only two chunks that can be loaded."""
+    """Fails to load the third chunk."""
 
     def get_chunk(self, chunk_id: int) -> dict[str, Any]:
         if chunk_id == 2:
@@ -83,7 +83,7 @@ class Waits(Rows):
 
 
 class Memory(FileSystem):
-    """Files whose content is their path, line by line."""
+    """Files with one line per character of their path."""
 
     def open(self, path: str) -> RemoteFile:
         return MemoryFile(path)
@@ -126,7 +126,7 @@ class Log:
 
 
 class Progress:
-    """Collects the figures of a conversion; ends it if it has been told to."""
+    """Collects the figures of a conversion, or raises an exception."""
 
     def __init__(self, fails: bool = False) -> None:
         self.calls: list[tuple[int, ...]] = []

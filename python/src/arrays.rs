@@ -1,4 +1,4 @@
-//! Arrays of NumPy over memory of the library, without copies.
+//! Zero-copy NumPy arrays over the library's memory.
 
 use cntk_reader_core::stream::ElementType;
 use numpy::npyffi::{self, PY_ARRAY_API, npy_intp};
@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::ffi::c_int;
 
-/// Types of the numbers in arrays.
+/// The element type of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dtype {
-    /// Values of a stream, indices, masks.
+    /// Stream values, indices and masks.
     Of(ElementType),
     Key,
     /// `cntk_reader.RECORD`.
@@ -18,11 +18,12 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// The types of indices and masks.
+    /// The type of indices.
     pub const INT: Dtype = Dtype::Of(ElementType::Int32);
+    /// The type of masks.
     pub const FLAG: Dtype = Dtype::Of(ElementType::Bool);
 
-    /// The type as NumPy has it.
+    /// Returns the NumPy dtype.
     pub fn descriptor<'py>(self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyArrayDescr>> {
         static KEY: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
         static RECORD: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
@@ -38,11 +39,11 @@ impl Dtype {
     }
 }
 
-/// NumPy's type of an element type.
+/// Returns the NumPy dtype of an element type.
 fn of_element(py: Python<'_>, element: ElementType) -> PyResult<&Bound<'_, PyArrayDescr>> {
     static ELEMENTS: [PyOnceLock<Py<PyArrayDescr>>; ElementType::ALL.len()] =
         [const { PyOnceLock::new() }; ElementType::ALL.len()];
-    // In the order of `ElementType::ALL`; a comparison for each is less than a call of Python.
+    // In the order of `ElementType::ALL`. Nine comparisons are cheaper than a Python call.
     let place = ElementType::ALL.iter().position(|known| *known == element).unwrap_or_default();
     let descriptor = ELEMENTS[place].get_or_try_init(py, || {
         let found = py.import("cntk_reader._types")?.getattr("dtype_of")?.call1((element.name(),))?;
@@ -51,8 +52,8 @@ fn of_element(py: Python<'_>, element: ElementType) -> PyResult<&Bound<'_, PyArr
     Ok(descriptor.bind(py))
 }
 
-/// The element type of an array's values, in the machine's byte order. `None`: streams have no such
-/// values.
+/// Returns the element type of an array's values, or `None` if streams do not support its dtype
+/// (which includes foreign byte orders).
 pub fn element_of(array: &Bound<'_, PyArrayDescr>) -> Option<ElementType> {
     let py = array.py();
     let is_equal = |element: &ElementType| {
@@ -62,11 +63,11 @@ pub fn element_of(array: &Bound<'_, PyArrayDescr>) -> Option<ElementType> {
     ElementType::ALL.iter().copied().find(is_equal)
 }
 
-/// An array of this shape at an address inside memory that `owner` keeps.
+/// Creates an array of this shape over memory that `owner` keeps alive.
 ///
 /// # Safety
-/// From `start` on there are as many numbers of the type as the shape says, aligned, until `owner`
-/// is freed. If the array is writable, nothing else relies on their values.
+/// `start` points to as many aligned elements of the type as the shape says, and they stay valid
+/// until `owner` is freed. If the array is writable, nothing else relies on their values.
 pub unsafe fn view<'py>(
     owner: &Bound<'py, PyAny>,
     start: *const u8,
@@ -83,26 +84,27 @@ pub unsafe fn view<'py>(
     };
     // SAFETY: this function's contract.
     let array = unsafe { new(owner.py(), start.cast_mut(), dtype, shape, flags) }?;
-    // SAFETY: a new array of NumPy has no base yet. The call takes over the reference to `owner`.
+    // SAFETY: `array` is a new NumPy array without a base. The call takes over the reference to
+    // `owner`.
     let set = unsafe {
         PY_ARRAY_API.PyArray_SetBaseObject(owner.py(), array.as_ptr().cast(), owner.clone().into_ptr())
     };
     if set < 0 { Err(PyErr::fetch(owner.py())) } else { Ok(array) }
 }
 
-/// An array of NumPy's own memory, which is not cleared.
+/// Creates an uninitialized array in memory of NumPy's own.
 pub fn empty<'py>(py: Python<'py>, dtype: Dtype, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: without an address NumPy takes memory of its own.
+    // SAFETY: without an address NumPy allocates the memory.
     unsafe { new(py, std::ptr::null_mut(), dtype, shape, 0) }
 }
 
-/// Numbers of the library's that an array keeps.
+/// Owns a list that an array views.
 #[pyclass(frozen)]
 struct Numbers {
     _list: Box<dyn Send + Sync>,
 }
 
-/// An array over a list.
+/// Creates an array over a list.
 pub fn of_list<'py, T: bytemuck::NoUninit + Send + Sync>(
     py: Python<'py>,
     list: Vec<T>,
@@ -112,13 +114,15 @@ pub fn of_list<'py, T: bytemuck::NoUninit + Send + Sync>(
     debug_assert_eq!(list.len(), shape.iter().product::<usize>(), "{shape:?}");
     let start = list.as_ptr().cast();
     let owner = Bound::new(py, Numbers { _list: Box::new(list) })?;
-    // SAFETY: the list has as many numbers as the shape says, which every caller computes from its
-    // length, and `owner` keeps it. Nothing else knows of it.
+    // SAFETY: the list has as many elements as the shape, which every caller computes from its
+    // length, and `owner` keeps it alive. Nothing else refers to it.
     unsafe { view(owner.as_any(), start, dtype, shape, true) }
 }
 
+/// Creates an array over memory at `start`, or over memory of NumPy's own if `start` is NULL.
+///
 /// # Safety
-/// `start` is NULL, or leads to as many numbers of the type as the shape says, aligned.
+/// `start` is NULL, or points to as many aligned elements of the type as the shape says.
 unsafe fn new<'py>(
     py: Python<'py>,
     start: *mut u8,
@@ -126,19 +130,20 @@ unsafe fn new<'py>(
     shape: &[usize],
     flags: c_int,
 ) -> PyResult<Bound<'py, PyAny>> {
-    const MOST: usize = 32;
-    let mut dimensions = [0 as npy_intp; MOST];
+    const MAX_DIMENSIONS: usize = 32;
+    let mut dimensions = [0 as npy_intp; MAX_DIMENSIONS];
     let rank = shape.len();
-    if rank > MOST {
-        let message = format!("An array of {rank} dimensions is wanted, and NumPy has {MOST} at most.");
+    if rank > MAX_DIMENSIONS {
+        let message =
+            format!("The array would have {rank} dimensions; NumPy allows at most {MAX_DIMENSIONS}.");
         return Err(pyo3::exceptions::PyValueError::new_err(message));
     }
     for (dimension, &size) in dimensions.iter_mut().zip(shape) {
         *dimension = size as npy_intp;
     }
     let descriptor = dtype.descriptor(py)?.clone().into_dtype_ptr();
-    // SAFETY: the type is NumPy's; the call takes over the reference to the descriptor; there are
-    // `rank` dimensions; the memory is this function's contract.
+    // SAFETY: `class` is NumPy's array type; the call takes over the reference to the descriptor;
+    // `dimensions` has at least `rank` entries; this function's contract covers the memory.
     unsafe {
         let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
         let array = PY_ARRAY_API.PyArray_NewFromDescr(

@@ -1,10 +1,10 @@
-//! Users' Python code, which the library calls on its own threads and on those of its callers.
+//! Calls of users' Python code, on the library's threads and on those of its callers.
 //!
-//! Exceptions of every kind become errors of the library with the exception as their cause
-//! ([`crate::errors`]), never a value. The interpreter must not end while a thread of the library
-//! runs Python code: in CPython up to 3.13 it would end that thread by unwinding frames of Rust,
-//! which aborts the process. So each call is counted ([`exit::enter`]); a function of `atexit`
-//! ([`crate::ending`]) has no further call begin, and waits for those that are running.
+//! An exception of any kind becomes an error of the library with the exception as its cause
+//! ([`crate::errors`]). The interpreter must not finalize while a library thread runs Python code:
+//! CPython up to 3.13 would end that thread by unwinding Rust frames, which aborts the process. So
+//! each call is counted ([`exit::enter`]); an `atexit` function ([`crate::ending`]) refuses new
+//! calls and waits for the running ones.
 
 use crate::{errors, interrupt};
 use cntk_reader::{Error, Result};
@@ -14,20 +14,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::Cell;
 
-/// Characters of an exception's text that an error repeats.
-const MOST: usize = 20_000;
+/// Maximum length of an exception's text in an error, in characters.
+const MAX_TEXT: usize = 20_000;
 
 thread_local! {
-    /// How many calls of users' code this thread is in.
+    /// Number of nested calls of users' code on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether this thread is running users' code.
+/// Returns whether this thread is running users' code.
 pub fn is_inside() -> bool {
     DEPTH.get() > 0
 }
 
-/// This thread runs users' code as long as this exists.
+/// A guard that marks this thread as running users' code.
 struct Depth;
 
 impl Depth {
@@ -43,8 +43,8 @@ impl Drop for Depth {
     }
 }
 
-/// Calls users' code: `what` names the call in messages (`get_chunk(3)`), `user` is the object that
-/// it is a method of.
+/// Calls users' code. `what` names the call in messages (`get_chunk(3)`); `user` is the object
+/// whose method is called.
 pub fn call<R>(
     user: &Py<PyAny>,
     what: impl FnOnce() -> String,
@@ -60,8 +60,8 @@ pub fn call<R>(
     called.unwrap_or_else(|| Err(refused()))
 }
 
-/// Calls users' code that cannot fail: what it raises all the same goes where exceptions of
-/// `__del__` go. Ctrl-C is raised again as soon as Python code runs.
+/// Calls users' code that has no way to report an error. Exceptions go where those of `__del__` go;
+/// KeyboardInterrupt on the main thread is raised again as soon as Python code runs.
 pub fn call_quietly(user: &Py<PyAny>, work: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<()>) {
     let Some(_inside) = exit::enter() else { return };
     Python::try_attach(|py| {
@@ -77,8 +77,8 @@ pub fn call_quietly(user: &Py<PyAny>, work: impl for<'py> FnOnce(&Bound<'py, PyA
     });
 }
 
-/// Drops an object at once, on any thread: PyO3 would put it off until the next thread attaches,
-/// and the object may keep much memory. Users' code may run in it, such as `__del__`.
+/// Drops an object immediately, on any thread. PyO3 would defer it until the next thread attaches,
+/// and the object may keep much memory alive. This may run users' code, such as `__del__`.
 pub fn release(object: Py<PyAny>) {
     let Some(_inside) = exit::enter() else { return };
     Python::try_attach(|py| {
@@ -87,9 +87,9 @@ pub fn release(object: Py<PyAny>) {
     });
 }
 
-/// A text with escapes for the surrogates in it, which are no characters.
+/// Converts a text to UTF-8, with escapes for lone surrogates.
 fn plain(text: &Bound<'_, PyString>) -> PyResult<String> {
-    // The text may be of a class of users'.
+    // The text may be an instance of a user-defined subclass.
     let class = text.py().get_type::<PyString>();
     class
         .call_method1("encode", (text, "utf-8", "backslashreplace"))?
@@ -97,7 +97,7 @@ fn plain(text: &Bound<'_, PyString>) -> PyResult<String> {
         .map(|text| String::from_utf8_lossy(&text).replace('\0', " "))
 }
 
-/// The error for an exception of users' code.
+/// Builds the error for an exception in users' code.
 fn failed(py: Python<'_>, user: &Bound<'_, PyAny>, what: &str, exception: PyErr) -> Error {
     let class = |object: &Bound<'_, PyAny>| {
         object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
@@ -105,13 +105,13 @@ fn failed(py: Python<'_>, user: &Bound<'_, PyAny>, what: &str, exception: PyErr)
     let value = exception.value(py);
     let text = match value.str().and_then(|text| plain(&text)) {
         Ok(text) => text,
-        Err(other) => format!("(its text cannot be made: __str__ raises {})", class(other.value(py))),
+        Err(other) => format!("(no text: __str__ raises {})", class(other.value(py))),
     };
     let length = text.chars().count();
-    let text = if length <= MOST {
+    let text = if length <= MAX_TEXT {
         text
     } else {
-        format!("{} ... ({length} characters)", text.chars().take(MOST).collect::<String>())
+        format!("{} ... ({length} characters)", text.chars().take(MAX_TEXT).collect::<String>())
     };
     let message = format!("{what} of {}: {}: {text}", class(user), class(value));
     errors::caused_by(Error::user(message), exception)

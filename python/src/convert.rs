@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 type Convert = fn(&SpeechConversion, &mut Listener<'_>) -> Result<Progress>;
 
-/// The conversions of speech by the names of their functions in Python.
+/// The speech conversions by the names of their Python functions.
 const SPEECH: [(&str, Convert); 9] = [
     ("htk_to_kaldi", speech::htk_to_kaldi),
     ("kaldi_to_htk", speech::kaldi_to_htk),
@@ -26,8 +26,8 @@ const SPEECH: [(&str, Convert); 9] = [
     ("mlf_to_numpy", speech::mlf_to_numpy),
 ];
 
-/// Runs a conversion whose progress `callback(bytes, total, sequences)` is told. If the callback
-/// returns False or raises, the conversion ends; its exception comes out of this function.
+/// Runs a conversion that reports progress to `callback(bytes, total, sequences)`. The conversion
+/// stops if the callback returns False or raises; the exception propagates to the caller.
 fn run(
     py: Python<'_>,
     callback: Option<Py<PyAny>>,
@@ -51,7 +51,7 @@ fn run(
     converted?.map(drop)
 }
 
-/// Tells a callback of the progress. An exception goes to `raised`.
+/// Calls the progress callback. Stores an exception in `raised`.
 fn report(callback: &Py<PyAny>, progress: Progress, raised: &mut Option<PyErr>) -> ControlFlow<()> {
     let Progress { bytes, total, sequences } = progress;
     let continues = call(
@@ -67,7 +67,7 @@ fn report(callback: &Py<PyAny>, progress: Progress, raised: &mut Option<PyErr>) 
             })
         },
     );
-    // It is an error once the interpreter ends.
+    // An error means that the interpreter is finalizing.
     match continues {
         Ok(true) => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
@@ -77,7 +77,7 @@ fn report(callback: &Py<PyAny>, progress: Progress, raised: &mut Option<PyErr>) 
 /// Converts speech data; `kind` is the name of the function in Python.
 #[pyfunction]
 #[pyo3(signature = (kind, input, output, progress, *, stream = None, script = None, states = None, number_ids = false))]
-#[expect(clippy::too_many_arguments, reason = "those of the functions in Python")]
+#[expect(clippy::too_many_arguments, reason = "the parameters of the Python functions")]
 fn convert(
     py: Python<'_>,
     kind: &Bound<'_, PyString>,

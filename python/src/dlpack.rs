@@ -1,4 +1,4 @@
-//! DLPack of values whose type NumPy does not have.
+//! DLPack capsules for values whose type NumPy lacks.
 
 #![allow(unsafe_code, reason = "the structs of DLPack")]
 
@@ -10,11 +10,11 @@ use std::ffi::{CStr, c_void};
 const PLAIN: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// Numbers of types in DLPack.
+/// DLPack type codes.
 const INT: u8 = 0;
 const BFLOAT: u8 = 4;
 
-/// The beginning of DLPack's `DLTensor`.
+/// The leading fields of DLPack's `DLTensor`.
 #[repr(C)]
 struct Tensor {
     _data: *mut c_void,
@@ -25,7 +25,7 @@ struct Tensor {
     _lanes: u16,
 }
 
-/// DLPack's `DLManagedTensorVersioned`, up to the beginning of the tensor.
+/// DLPack's `DLManagedTensorVersioned`, up to the leading fields of its tensor.
 #[repr(C)]
 struct Versioned {
     _version: [u32; 2],
@@ -35,14 +35,14 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// Makes a capsule of NumPy with integers of 16 bits one of the type bfloat16, whose bits they are.
+/// Retypes a NumPy capsule of 16-bit integers as bfloat16 with the same bits.
 #[pyfunction]
 fn bfloat16_capsule<'py>(capsule: Bound<'py, PyCapsule>) -> PyResult<Bound<'py, PyCapsule>> {
     let is_versioned = capsule.is_valid_checked(Some(VERSIONED));
     let pointer = capsule.pointer_checked(Some(if is_versioned { VERSIONED } else { PLAIN }))?;
-    // SAFETY: a capsule of this name has a pointer to this struct of DLPack, which begins with a
-    // tensor unless it has a version. It belongs to the capsule, which no consumer has taken yet,
-    // as its name says.
+    // SAFETY: a capsule of this name points to this DLPack struct; without a version the struct
+    // begins with a tensor. The name also says that no consumer has taken it over, so the capsule
+    // owns it.
     let tensor = unsafe {
         match is_versioned {
             true => &mut pointer.cast::<Versioned>().as_mut().tensor,
@@ -50,7 +50,7 @@ fn bfloat16_capsule<'py>(capsule: Bound<'py, PyCapsule>) -> PyResult<Bound<'py, 
         }
     };
     if (tensor.code, tensor.bits) != (INT, 16) {
-        return Err(PyTypeError::new_err("The capsule has no integers of 16 bits."));
+        return Err(PyTypeError::new_err("The capsule does not hold 16-bit integers."));
     }
     tensor.code = BFLOAT;
     Ok(capsule)

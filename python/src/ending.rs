@@ -1,14 +1,14 @@
-//! The end of the interpreter, while threads may still be in calls.
+//! Interpreter finalization while threads may still be in calls.
 //!
-//! CPython up to 3.13 ends a thread that wants the interpreter's lock once the interpreter ends, by
-//! unwinding its stack; unwinding frames of Rust aborts the process. So a thread must neither run
-//! Python code for the library then, nor come back to Python from the library. A function of
-//! `atexit`, which runs while all threads still work, sees to both:
+//! CPython up to 3.13 ends a thread that requests the GIL during finalization by unwinding its
+//! stack, and unwinding Rust frames aborts the process. So by then no library thread may run Python
+//! code, and no thread may return to Python from the library. An `atexit` function, which runs
+//! while all threads still work, ensures both:
 //!
-//! - no callback begins any more, and those that run are waited for, as Python waits for threads
-//!   that are no daemons ([`exit`]); Ctrl-C ends that wait, and the process;
-//! - other threads, which can only be daemons, are waited for until they have left the extension's
-//!   functions, and park where they enter one afterwards. Their calls are cancelled.
+//! - It refuses new callbacks and waits for the running ones, as Python waits for non-daemon
+//!   threads ([`exit`]). Ctrl-C ends that wait, and the process.
+//! - It waits until the other threads, which can only be daemons, have left the extension's
+//!   functions, whose calls it cancels. Threads that enter one later are parked.
 
 use crate::{callback, errors, forms, interrupt};
 use cntk_reader_core::runtime::exit;
@@ -17,34 +17,35 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The interpreter ends.
+/// Whether the interpreter is finalizing.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Sections that threads are in.
+/// Number of sections that all threads are in.
 static SECTIONS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Sections that this thread is in.
+    /// Number of sections that this thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often the end looks whether it may go on.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval at which finalization polls for running calls.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether the interpreter ends.
+/// Returns whether the interpreter is finalizing.
 pub fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
 }
 
-/// This thread is in a function of the extension that releases the interpreter's lock, or that runs
+/// A guard for the time that a thread spends in an extension function that releases the GIL or runs
 /// Python code, which may release it.
 pub struct Section {
     is_counted: bool,
 }
 
 impl Section {
-    /// Enters. Once the interpreter ends, only the main thread and callbacks do.
+    /// Enters a section. Once the interpreter is finalizing, all threads but the main one and those
+    /// in callbacks are parked.
     pub fn enter(py: Python<'_>) -> Section {
-        // The interpreter waits for callbacks in any case.
+        // Finalization waits for callbacks in any case.
         if interrupt::is_main_thread(py) || callback::is_inside() {
             return Section { is_counted: false };
         }
@@ -66,8 +67,8 @@ impl Drop for Section {
     }
 }
 
-/// Does some work without the interpreter's lock. If the interpreter ends meanwhile, a daemon
-/// thread does not return.
+/// Runs `work` without the GIL. If the interpreter finalizes meanwhile, a daemon thread does not
+/// return.
 pub fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     let _section = Section::enter(py);
     py.detach(|| {
@@ -80,33 +81,33 @@ pub fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// In the child of a fork there is no other thread.
+/// Resets the count of sections in a forked child, which has no other threads.
 #[pyfunction]
 fn after_fork_in_child() {
     SECTIONS.store(DEPTH.get(), Ordering::SeqCst);
 }
 
-/// From now on no callback begins, and threads other than the main one do not return from the
-/// library.
+/// Refuses new callbacks, and from now on parks threads other than the main one instead of letting
+/// them return from the library.
 #[pyfunction]
 fn end_calls(py: Python<'_>) -> PyResult<()> {
     exit::refuse();
     IS_ENDING.store(true, Ordering::SeqCst);
-    // Finalizers that run later may use minibatches, and get errors.
+    // Finalizers that run later may use minibatches and get errors.
     errors::prepare(py)?;
     forms::prepare(py)
 }
 
-/// Waits until no other thread is in a callback, nor in a function of the extension. Raises
+/// Waits until no other thread is in a callback or in an extension function. Raises
 /// KeyboardInterrupt if Ctrl-C comes first.
 #[pyfunction]
 fn await_calls(py: Python<'_>) -> PyResult<()> {
     let are_running = || exit::others_inside() || SECTIONS.load(Ordering::SeqCst) > 0;
     while are_running() {
-        py.detach(|| std::thread::sleep(LOOK));
+        py.detach(|| std::thread::sleep(POLL_INTERVAL));
         py.check_signals()?;
     }
-    // The rest is quick, and part of the end of the process.
+    // The remaining cleanup is quick, and part of process exit.
     py.detach(|| exit::close());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Errors of the library as exceptions of Python, and exceptions as causes of errors.
+//! Conversion of errors to Python exceptions, and of exceptions to causes of errors.
 
 use crate::ending::Section;
 use cntk_reader::{Error, ErrorKind, Result};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 static READER_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static READER_VALUE_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// The exception that users' code has raised, as the cause of the library's error.
+/// An exception raised by users' code, as the cause of an error.
 struct Raised {
     exception: PyErr,
-    /// The thread that it was raised on.
+    /// The thread that raised it.
     thread: std::thread::ThreadId,
 }
 
-/// The word for a kind of errors: `ReaderError.kind`.
+/// Returns the value of `ReaderError.kind` for a kind of error.
 fn kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Config => "config",
@@ -37,9 +37,9 @@ fn kind(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The exception for an error of the library: a `ReaderError`, or a `ReaderValueError` where CNTK
-/// raises ValueError. An exception of users' code is its `__cause__`; KeyboardInterrupt and
-/// SystemExit that a callback has raised on this thread are raised again as themselves.
+/// Converts an error to a `ReaderError`, or to a `ReaderValueError` where CNTK raises ValueError.
+/// An exception in users' code becomes its `__cause__`; KeyboardInterrupt and SystemExit that a
+/// callback raised on this thread are raised again as themselves.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let raised = error.cause().and_then(|Cause(cause)| cause.downcast_ref::<Raised>());
     if let Some(Raised { exception, thread }) = raised
@@ -49,7 +49,7 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     {
         return exception.clone_ref(py);
     }
-    // Making one runs Python code.
+    // Creating an exception runs Python code.
     let _section = Section::enter(py);
     match made(py, error) {
         Ok(exception) => {
@@ -62,14 +62,14 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// `ReaderError` and `ReaderValueError`.
+/// Returns `ReaderError` and `ReaderValueError`.
 fn classes(py: Python<'_>) -> PyResult<(&Bound<'_, PyType>, &Bound<'_, PyType>)> {
     const MODULE: &str = "cntk_reader._errors";
     let general = READER_ERROR.import(py, MODULE, "ReaderError")?;
     Ok((general, READER_VALUE_ERROR.import(py, MODULE, "ReaderValueError")?))
 }
 
-/// Finds the classes while modules can still be imported.
+/// Imports the classes while modules can still be imported.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     classes(py).map(drop)
 }
@@ -94,19 +94,19 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception))
 }
 
-/// An error of the library that an exception of users' code has caused.
+/// Attaches an exception in users' code to an error as its cause.
 pub fn caused_by(error: Error, exception: PyErr) -> Error {
     let thread = std::thread::current().id();
     error.caused_by(Cause(Arc::new(Raised { exception, thread })))
 }
 
-/// Does some work of the library: a panic is an internal error.
+/// Runs `work`, and turns a panic into an internal error.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Work that a panic leaves unfinished is not used again: see `source::Content`.
+    // State that a panic leaves inconsistent is not used again: see `source::Content`.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
 }
 
-/// The error for a panic.
+/// Converts a panic payload to an internal error.
 pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
     let text = panic
         .downcast_ref::<String>()
@@ -116,7 +116,7 @@ pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
     Error::internal(format!("Internal error (a bug in cntk-reader; please report it): {text}"))
 }
 
-/// Results of the library as results of Python.
+/// Conversion of the library's results to Python results.
 pub trait IntoPython<T> {
     fn python(self, py: Python<'_>) -> PyResult<T>;
 }

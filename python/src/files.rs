@@ -1,4 +1,4 @@
-//! File systems of Python programs.
+//! File systems implemented in Python.
 
 use crate::callback::{call, call_quietly};
 use crate::ending::detached;
@@ -14,23 +14,23 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// File systems that are mounted, or that have open files.
+/// Number of file systems that are mounted or have open files.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// A `cntk_reader.FileSystem`.
+/// A user's `cntk_reader.FileSystem`.
 struct System {
-    /// Taken when this is dropped.
+    /// `None` only while being dropped.
     user: Option<Py<PyAny>>,
 }
 
 /// A `cntk_reader.RemoteFile` of a file system.
 struct File {
     system: Arc<System>,
-    /// Taken when this is dropped.
+    /// `None` only while being dropped.
     user: Option<Py<PyAny>>,
 }
 
-/// The file system as the library has it.
+/// The file system as mounted in the library.
 struct Mounted(Arc<System>);
 
 impl System {
@@ -39,8 +39,8 @@ impl System {
         System { user: Some(user) }
     }
 
-    /// Calls a method of the file system or of one of its files. An exception is an error that may
-    /// pass if the file system says so.
+    /// Calls a method of the file system or of one of its files. An exception becomes a transient
+    /// error if the file system's `may_pass` says so.
     fn call<R>(
         &self,
         what: &str,
@@ -71,7 +71,7 @@ impl System {
     }
 }
 
-/// The error of a call of what is being dropped, which nothing can call.
+/// Returns the error for a call on an object that is being dropped; no such call exists.
 fn closed() -> io::Error {
     io::Error::other("the file is closed")
 }
@@ -116,11 +116,11 @@ impl RemoteFile for File {
     }
 }
 
-/// Copies the bytes that `read_at` gives to the beginning of a buffer, and gives their number.
+/// Copies the bytes returned by `read_at` to the beginning of a buffer. Returns their number.
 fn fill(data: &Bound<'_, PyAny>, buffer: &mut [u8]) -> PyResult<usize> {
     let capacity = buffer.len();
     let too_many = |count: usize| {
-        let message = format!("read_at gives {count} bytes, but at most {capacity} were wanted.");
+        let message = format!("read_at returned {count} bytes, but at most {capacity} were requested.");
         PyValueError::new_err(message)
     };
     if let Ok(bytes) = data.cast::<PyBytes>() {
@@ -129,7 +129,7 @@ fn fill(data: &Bound<'_, PyAny>, buffer: &mut [u8]) -> PyResult<usize> {
         return Ok(bytes.len());
     }
     if !data.is_instance_of::<PyByteArray>() && !data.is_instance_of::<PyMemoryView>() {
-        let message = format!("read_at gives bytes, and {} is none.", data.get_type().name()?);
+        let message = format!("read_at must return bytes, not {}.", data.get_type().name()?);
         return Err(PyTypeError::new_err(message));
     }
     let view = PyMemoryView::from(data)?;
@@ -143,10 +143,10 @@ fn fill(data: &Bound<'_, PyAny>, buffer: &mut [u8]) -> PyResult<usize> {
     Ok(count)
 }
 
-/// Copies memory of Python's that has as many bytes as the target. It may change meanwhile, so that
-/// Python copies it.
+/// Copies a memory view to a target of equal size. Other threads may change the view's memory
+/// meanwhile, so Python does the copying.
 fn copy(view: &Bound<'_, PyMemoryView>, target: &mut [u8]) -> PyResult<()> {
-    /// PyBUF_WRITE, which PyO3 does not have.
+    /// `PyBUF_WRITE`, which PyO3 lacks.
     const WRITABLE: std::ffi::c_int = 0x200;
     let py = view.py();
     let bytes = match view.getattr("c_contiguous")?.is_truthy()? {
@@ -154,8 +154,8 @@ fn copy(view: &Bound<'_, PyMemoryView>, target: &mut [u8]) -> PyResult<()> {
         false => view.call_method0("tobytes")?,
     };
     let length = target.len().cast_signed();
-    // SAFETY: the memory is that of `target`, which is borrowed for this function's time and has
-    // `length` bytes. The view is released before the function returns, and nothing else has it.
+    // SAFETY: `start` points to the `length` bytes of `target`, which stays borrowed for the whole
+    // function. The view is released before the function returns, and nothing else refers to it.
     let target = unsafe {
         let start = target.as_mut_ptr().cast();
         let view = pyo3::ffi::PyMemoryView_FromMemory(start, length, WRITABLE);
@@ -166,11 +166,11 @@ fn copy(view: &Bound<'_, PyMemoryView>, target: &mut [u8]) -> PyResult<()> {
     copied
 }
 
-/// Gives up an object of the user's, after some last work with it. Once the interpreter ends, the
-/// object is left to PyO3, which does not call it from a thread of the library's.
+/// Drops a user's object after a final call with it. During finalization PyO3 drops the object
+/// instead, but never on a library thread.
 fn give_up(user: Option<Py<PyAny>>, last: impl FnOnce(&Py<PyAny>)) {
     let (Some(user), Some(_inside)) = (user, exit::enter()) else { return };
-    // Attached, so that the object is freed now.
+    // While attached, dropping frees the object immediately.
     Python::try_attach(|_| {
         last(&user);
         drop(user);
@@ -190,14 +190,14 @@ impl Drop for System {
     }
 }
 
-/// Has a `FileSystem` open the files whose paths begin with a scheme.
+/// Mounts a `FileSystem` for all paths with this scheme.
 #[pyfunction]
 fn mount(py: Python<'_>, scheme: String, file_system: Py<PyAny>) -> PyResult<()> {
     let system = Arc::new(Mounted(Arc::new(System::new(file_system))));
     detached(py, || mounted::mount(&scheme, system)).python(py)
 }
 
-/// Ends what `mount` began.
+/// Unmounts the file system of a scheme.
 #[pyfunction]
 fn unmount(py: Python<'_>, scheme: String) -> PyResult<()> {
     let ended = |scheme: &str| -> Result<()> {
@@ -208,7 +208,7 @@ fn unmount(py: Python<'_>, scheme: String) -> PyResult<()> {
     detached(py, || ended(&scheme)).python(py)
 }
 
-/// Whether any file system of Python is in use.
+/// Returns whether any file system implemented in Python is in use.
 pub fn is_mounted() -> bool {
     IN_USE.load(Ordering::Relaxed) > 0
 }

@@ -1,4 +1,4 @@
-//! The forms of a stream's sequences: padded, packed, indices.
+//! The forms of a stream's sequences: padded, packed, indices, bags.
 
 use crate::arrays::{self, Dtype};
 use crate::ending::{Section, detached};
@@ -15,12 +15,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyInt, PyTuple};
 
-/// Values from which on a form is made without the interpreter's lock.
-const MANY: usize = 1 << 16;
+/// Number of values from which a form is computed without the GIL.
+const DETACH_SIZE: usize = 1 << 16;
 
 /// A named tuple of `cntk_reader._forms`.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum TupleKind {
     Padded,
     PaddedIndices,
     Packed,
@@ -29,8 +29,8 @@ pub enum Kind {
     Bags,
 }
 
-/// The class of a named tuple.
-pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
+/// Returns the class of a named tuple.
+pub fn tuple(py: Python<'_>, kind: TupleKind) -> PyResult<&Bound<'_, PyAny>> {
     static CLASSES: PyOnceLock<[Py<PyAny>; 6]> = PyOnceLock::new();
     let classes = CLASSES.get_or_try_init(py, || {
         let module = py.import("cntk_reader._forms")?;
@@ -47,13 +47,13 @@ pub fn tuple(py: Python<'_>, kind: Kind) -> PyResult<&Bound<'_, PyAny>> {
     Ok(classes[kind as usize].bind(py))
 }
 
-/// Finds the classes while modules can still be imported.
+/// Imports the classes while modules can still be imported.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
     Dtype::Of(ElementType::Float).descriptor(py)?;
-    tuple(py, Kind::Padded).map(drop)
+    tuple(py, TupleKind::Padded).map(drop)
 }
 
-/// A rule of `cntk_reader._rules` for values that are not of the plain type.
+/// Applies a rule of `cntk_reader._rules` to a value that is not of the plain type.
 fn rule<'py>(
     value: &Bound<'py, PyAny>,
     rule: &str,
@@ -68,7 +68,7 @@ fn rule<'py>(
     py.import("cntk_reader._rules")?.getattr(rule)?.call1(all)
 }
 
-/// A whole number from 0; `what` says in messages what it is.
+/// Extracts a whole number from 0 on; `what` names it in messages.
 pub fn whole(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
     if value.is_exact_instance_of::<PyInt>()
         && let Ok(number) = value.extract()
@@ -78,9 +78,10 @@ pub fn whole(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
     rule(value, "whole", [], what)?.extract()
 }
 
-const AFTER: &str = "What is put after sequences";
+/// The fill value's name in messages.
+const FILL: &str = "The fill value";
 
-/// A number, which may be NaN: it marks places well.
+/// Extracts a number. NaN is allowed, because it marks padding well.
 fn number(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     match value.cast::<PyFloat>() {
         Ok(number) => Ok(number.value()),
@@ -89,11 +90,11 @@ fn number(value: &Bound<'_, PyAny>) -> PyResult<f64> {
         {
             value.extract()
         }
-        Err(_) => rule(value, "real", [], AFTER)?.extract(),
+        Err(_) => rule(value, "real", [], FILL)?.extract(),
     }
 }
 
-/// The number that fills up padded values.
+/// The fill value of padded values.
 struct Fill(f64);
 
 impl FromPyObject<'_, '_> for Fill {
@@ -104,26 +105,26 @@ impl FromPyObject<'_, '_> for Fill {
     }
 }
 
-/// Whether indices are of 64 bits: `dtype` is int64, and not int32 or left out.
+/// Returns whether indices have 64 bits: `dtype` is int64, rather than int32 or absent.
 fn is_wide(dtype: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
     let Some(dtype) = dtype else { return Ok(false) };
     let given = PyArrayDescr::new(dtype.py(), dtype)?;
     match arrays::element_of(&given) {
         Some(ElementType::Int32) => Ok(false),
         Some(ElementType::Int64) => Ok(true),
-        _ => Err(PyValueError::new_err(format!("The dtype of indices is int32 or int64, not {given}."))),
+        _ => Err(PyValueError::new_err(format!("The dtype of indices must be int32 or int64, not {given}."))),
     }
 }
 
-/// The number that fills up padded indices.
+/// Extracts the fill value of padded indices.
 fn fill_index(value: Option<&Bound<'_, PyAny>>, is_wide: bool) -> PyResult<i64> {
     let range = if is_wide { [i64::MIN, i64::MAX] } else { [i32::MIN.into(), i32::MAX.into()] };
-    value.map_or(Ok(0), |value| rule(value, "whole", range, AFTER)?.extract())
+    value.map_or(Ok(0), |value| rule(value, "whole", range, FILL)?.extract())
 }
 
-/// Does some work, without the interpreter's lock if it is much.
+/// Runs `work`, without the GIL if it has many values.
 fn packing<R: Send>(py: Python<'_>, size: usize, work: impl FnOnce() -> R + Send) -> R {
-    if size < MANY { work() } else { detached(py, work) }
+    if size < DETACH_SIZE { work() } else { detached(py, work) }
 }
 
 fn list<T>(count: usize) -> Result<Vec<T>> {
@@ -176,13 +177,14 @@ fn mask_array(py: Python<'_>, mask: Vec<bool>, shape: [usize; 2]) -> PyResult<Bo
 
 #[pymethods]
 impl StreamMinibatch {
-    /// The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which
-    /// must not be less.
+    /// Returns the sequences padded with ``value`` to the longest one, or to ``length`` if that is
+    /// larger.
     ///
-    /// ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true
-    /// where there is a sample. Sparse samples become dense; for one-hot samples of many values see
-    /// :meth:`padded_indices`. The array is a copy, except of dense sequences that all have this
-    /// length and lie one after the other: then it is a view.
+    /// The result has an ``array`` (sequences, length, *shape of a sample) and a ``mask``
+    /// (sequences, length), true where there is a sample. A ``length`` below the longest sequence
+    /// is an error. Sparse samples become dense; for one-hot samples of many values see
+    /// :meth:`padded_indices`. The array is a copy, unless the sequences are dense, contiguous and
+    /// all of this length: then it is a view.
     #[pyo3(signature = (value = Fill(0.0), length = None), text_signature = "($self, value=0, length=None)")]
     fn padded<'py>(
         &self,
@@ -198,7 +200,7 @@ impl StreamMinibatch {
         let (array, mask) =
             if !self.is_sparse() && extent.is_packed && Some(extent.samples) == sequences.checked_mul(length)
             {
-                // Every sequence is this long, and nothing lies between them.
+                // All sequences have this length and are contiguous.
                 (self.first_values(py, &shape)?, vec![true; extent.samples])
             } else {
                 let size = extent.samples.saturating_mul(self.part().sample_size());
@@ -207,17 +209,17 @@ impl StreamMinibatch {
                     (arrays::of_list(py, values, self.dtype_of_values(), &shape)?, mask)
                 })
             };
-        tuple(py, Kind::Padded)?.call1((array, mask_array(py, mask, [sequences, length])?))
+        tuple(py, TupleKind::Padded)?.call1((array, mask_array(py, mask, [sequences, length])?))
     }
 
-    /// The samples of one sequence after the other: ``values``, ``offsets`` and ``longest``.
+    /// Returns the samples of all sequences, concatenated: ``values``, ``offsets``, ``longest``.
     ///
-    /// ``values`` (samples, *shape of a sample), int32 ``offsets`` (sequences + 1,). Sparse samples
-    /// become dense. The values are a view where the minibatch has dense sequences in this way, as
-    /// with one sample each, and else a copy.
+    /// The result has ``values`` (samples, *shape of a sample) and int32 ``offsets``
+    /// (sequences + 1,). Sparse samples become dense. The values are a view if the minibatch
+    /// stores dense sequences contiguously, as with one sample each, and a copy otherwise.
     ///
-    /// ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths.
-    /// PyTorch's jagged tensor over the values, without a copy of them::
+    /// ``offsets`` are the ``cu_seqlens`` of variable-length attention. A jagged PyTorch tensor
+    /// over the values, without a copy::
     ///
     ///     values, offsets, longest = stream.packed()
     ///     torch.nested.nested_tensor_from_jagged(
@@ -239,11 +241,11 @@ impl StreamMinibatch {
         let offsets = self.offsets().python(py)?;
         let shape = [offsets.len()];
         let offsets = arrays::of_list(py, offsets, Dtype::INT, &shape)?;
-        tuple(py, Kind::Packed)?.call1((values, offsets, extent.longest))
+        tuple(py, TupleKind::Packed)?.call1((values, offsets, extent.longest))
     }
 
-    /// The mask of :meth:`padded` alone: (sequences, samples of the longest), true where there is a
-    /// sample.
+    /// Returns only the mask of :meth:`padded`: (sequences, samples of the longest), true where
+    /// there is a sample.
     fn padded_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
         let extent = self.layout().extent();
@@ -251,8 +253,8 @@ impl StreamMinibatch {
         mask_array(py, mask, [extent.sequences, extent.longest])
     }
 
-    /// The indices of one-hot samples in the form of :meth:`padded`: ``array`` of this ``dtype``,
-    /// int32 or int64, and ``mask`` (sequences, length).
+    /// Returns the indices of one-hot samples in the form of :meth:`padded`: an ``array`` of
+    /// ``dtype`` int32 or int64, and a ``mask``, both (sequences, length).
     #[pyo3(
         signature = (value = None, length = None, dtype = None),
         text_signature = "($self, value=0, length=None, dtype=numpy.int32)"
@@ -274,11 +276,11 @@ impl StreamMinibatch {
             false => self.index_array(py, &shape, || self.indices_padded(length, fill as i32)),
         }?;
         let mask = self.mask_of(length).python(py)?;
-        tuple(py, Kind::PaddedIndices)?.call1((array, mask_array(py, mask, shape)?))
+        tuple(py, TupleKind::PaddedIndices)?.call1((array, mask_array(py, mask, shape)?))
     }
 
-    /// The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,) of this
-    /// ``dtype``, int32 or int64, ``offsets``, ``longest``.
+    /// Returns the indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,)
+    /// of ``dtype`` int32 or int64, ``offsets`` and ``longest``.
     #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
     fn packed_indices<'py>(
         &self,
@@ -290,14 +292,14 @@ impl StreamMinibatch {
         let offsets = self.offsets().python(py)?;
         let shape = [offsets.len()];
         let offsets = arrays::of_list(py, offsets, Dtype::INT, &shape)?;
-        tuple(py, Kind::PackedIndices)?.call1((values, offsets, self.layout().extent().longest))
+        tuple(py, TupleKind::PackedIndices)?.call1((values, offsets, self.layout().extent().longest))
     }
 
-    /// The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as
-    /// an embedding wants them.
+    /// Returns the index of each one-hot sample, of shape (samples,): labels for a loss, or ids for
+    /// an embedding.
     ///
-    /// In the order of :meth:`packed`, of this ``dtype``, int32 or int64, which losses of PyTorch
-    /// want. The stream may be sparse or dense; samples that are not one-hot are an error.
+    /// The order is that of :meth:`packed`. ``dtype`` is int32, or int64, which PyTorch's losses
+    /// expect. The stream may be sparse or dense; samples that are not one-hot are an error.
     #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
     fn indices<'py>(
         &self,
@@ -312,18 +314,18 @@ impl StreamMinibatch {
         }
     }
 
-    /// The entries of sparse samples as ``torch.nn.functional.embedding_bag`` takes them, one
-    /// sequence after the other: ``indices`` of this ``dtype``, int32 or int64, ``offsets``,
+    /// Returns the entries of sparse samples as ``torch.nn.functional.embedding_bag`` takes them,
+    /// one sequence after the other: ``indices`` of ``dtype`` int32 or int64, ``offsets``,
     /// ``weights`` and ``sequence_offsets``.
     ///
-    /// Each sample is a bag. An index that a sample has more than once stays so. In truncated
-    /// minibatches sparse streams are dense, and have no bags.
+    /// Each sample is a bag. Repeated indices in a sample are kept. In truncated minibatches sparse
+    /// streams are dense and have no bags.
     #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
     fn bags<'py>(&self, py: Python<'py>, dtype: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
         let is_wide = is_wide(dtype)?;
         if !self.is_sparse() {
-            // The error that says so.
+            // Raises the error about a dense stream.
             return self.sparse(py);
         }
         with_element!(self.part().element(), T => match is_wide {
@@ -332,18 +334,18 @@ impl StreamMinibatch {
         })
     }
 
-    /// Sparse data as :attr:`sparse` has them, with ascending indices in each row, each once: for
+    /// Returns sparse data like :attr:`sparse`, with strictly ascending indices in each row, for
     /// libraries that search indices.
     ///
-    /// Values of an index that a sample has more than once add up. Views where the data are so
-    /// already, else copies.
+    /// Values with the same index in a sample are added up. The result consists of views if the
+    /// data are already canonical, and of copies otherwise.
     fn canonical<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
         let is_canonical = with_element!(self.part().element(), T => {
             self.part().sparse::<T>().map(|columns| is_canonical(columns.indices, columns.offsets))
         });
         if is_canonical != Some(false) {
-            // Of a dense stream this is the error that says so.
+            // For a dense stream this raises the error about it.
             return self.sparse(py);
         }
         with_element!(self.part().element(), T => self.made_canonical::<T>(py))
@@ -363,7 +365,7 @@ impl StreamMinibatch {
         Ok(indices)
     }
 
-    /// An array of indices that some work makes.
+    /// Creates an array of the indices that `work` computes.
     fn index_array<'py, I: Index>(
         &self,
         py: Python<'py>,
@@ -395,7 +397,7 @@ impl StreamMinibatch {
             weights,
             arrays::of_list(py, sequence_offsets, Dtype::INT, &sequences)?,
         );
-        tuple(py, Kind::Bags)?.call1(parts)
+        tuple(py, TupleKind::Bags)?.call1(parts)
     }
 
     fn made_canonical<'py, T: Element>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -405,7 +407,7 @@ impl StreamMinibatch {
             let (mut values, mut indices, mut offsets) =
                 (list::<T>(count)?, list(count)?, list(columns + 1)?);
             self.forms().canonical(&mut values, &mut indices, &mut offsets)?;
-            // Values that were added up leave room at the end.
+            // Merged values leave spare capacity at the end.
             values.shrink_to_fit();
             indices.shrink_to_fit();
             Ok((values, indices, offsets))
@@ -418,11 +420,11 @@ impl StreamMinibatch {
             arrays::of_list(py, offsets, Dtype::INT, &rows)?,
             (columns, self.part().sample_size()),
         );
-        tuple(py, Kind::Sparse)?.call1(parts)
+        tuple(py, TupleKind::Sparse)?.call1(parts)
     }
 }
 
-/// Whether the indices of each column ascend, each once.
+/// Returns whether the indices of each column are strictly ascending.
 fn is_canonical(indices: &[i32], offsets: &[i32]) -> bool {
     offsets.windows(2).all(|ends| {
         let own = indices.get(ends[0] as usize..ends[1] as usize).unwrap_or_default();

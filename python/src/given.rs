@@ -1,4 +1,4 @@
-//! Arrays that users' code gives: read where they lie, or copied.
+//! Arrays passed in by users' code, used in place or copied.
 
 use crate::errors::IntoPython;
 use crate::{arrays, callback};
@@ -10,13 +10,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Keeps the memory of users' arrays. The last buffer over them gives it back at once, on any
-/// thread.
+/// Keeps the memory of users' arrays alive. When the last buffer over them is dropped, the memory
+/// is released immediately, on any thread.
 pub struct Memory(Option<Py<PyAny>>);
 
 impl Memory {
-    /// The memory of all arrays that this object refers to. No other code may have the object, so
-    /// that it refers to them until it is freed.
+    /// Returns an owner of all arrays that this object refers to. No other code may have access to
+    /// the object, so that it keeps the references until it is freed.
     pub fn of(object: &Bound<'_, PyAny>) -> Arc<dyn Send + Sync> {
         Arc::new(Memory(Some(object.clone().unbind())))
     }
@@ -30,18 +30,18 @@ impl Drop for Memory {
     }
 }
 
-/// The address of the value whose indices are all 0.
+/// Returns the address of the element whose indices are all 0.
 fn start(array: &Bound<'_, PyUntypedArray>) -> *const u8 {
-    // SAFETY: the pointer is that of an array of NumPy, which `array` keeps.
+    // SAFETY: the pointer is that of a NumPy array, which `array` keeps alive.
     let start = unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr().cast_const())).data };
     start.cast_const().cast()
 }
 
-/// The bytes from the first to the last one of an array's values.
+/// The range of memory that an array's elements span.
 struct Bytes {
     start: *const u8,
     count: usize,
-    /// Bytes from `start` to the value whose indices are all 0.
+    /// Offset of the element whose indices are all 0.
     first: usize,
 }
 
@@ -61,12 +61,12 @@ impl Bytes {
             (Ok(first), Ok(count)) => {
                 Ok(Bytes { start: start.wrapping_sub(first), count: count.unsigned_abs(), first })
             }
-            _ => Err(PyValueError::new_err("The strides of the array leave the memory.")),
+            _ => Err(PyValueError::new_err("The strides of the array exceed the address space.")),
         }
     }
 }
 
-/// The array that an object is.
+/// Downcasts an object to an array.
 fn array<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
     Ok(object.cast::<PyUntypedArray>()?)
 }
@@ -78,7 +78,7 @@ fn unusable(array: &Bound<'_, PyUntypedArray>) -> PyErr {
     ))
 }
 
-/// The numbers of a contiguous array, where they lie. `owner` keeps the array.
+/// Wraps the elements of a contiguous array in place. `owner` keeps the array alive.
 pub fn buffer(object: &Bound<'_, PyAny>, owner: &Arc<dyn Send + Sync>) -> PyResult<Buffer> {
     let array = array(object)?;
     if !array.is_c_contiguous() {
@@ -87,13 +87,13 @@ pub fn buffer(object: &Bound<'_, PyAny>, owner: &Arc<dyn Send + Sync>) -> PyResu
     in_place(array, &Bytes::of(array)?, owner)
 }
 
-/// An array of samples, the first dimension, where it lies. `owner` keeps the array.
+/// Wraps an array in place whose first dimension is samples. `owner` keeps the array alive.
 pub fn dense(object: &Bound<'_, PyAny>, owner: &Arc<dyn Send + Sync>) -> PyResult<DenseArray> {
     let array = array(object)?;
     let [samples, ..] = *array.shape() else { return Err(unusable(array)) };
     let bytes = Bytes::of(array)?;
     let strides = (!array.is_c_contiguous()).then(|| {
-        // NumPy's last dimension is the one that varies fastest.
+        // In NumPy the last dimension varies fastest, in the library the first.
         let (of_samples, inner) = array.strides().split_at(1);
         inner.iter().rev().chain(of_samples).copied().collect()
     });
@@ -107,13 +107,14 @@ fn in_place(
     owner: &Arc<dyn Send + Sync>,
 ) -> PyResult<Buffer> {
     let element = arrays::element_of(&array.dtype()).ok_or_else(|| unusable(array))?;
-    // SAFETY: shape and strides of an array lead to readable bytes; NumPy sees to that, or users
-    // who make strides by themselves (`as_strided`). `owner` keeps the array, and so its memory.
-    // The manual of users' deserializers forbids changes of the values meanwhile.
+    // SAFETY: `Bytes::of` spans exactly what shape and strides reach, which NumPy guarantees to be
+    // readable, or users who choose strides themselves (`as_strided`). `owner` keeps the array, and
+    // so its memory, alive. The manual for users' deserializers forbids changing the values
+    // meanwhile.
     Ok(unsafe { Buffer::from_raw(bytes.start, bytes.count, element, Arc::clone(owner)) })
 }
 
-/// A copy of the numbers of a contiguous array.
+/// Copies the elements of a contiguous array.
 pub fn list<T: numpy::Element + Pod>(object: &Bound<'_, PyAny>, purpose: Use) -> PyResult<Vec<T>> {
     let (py, array) = (object.py(), array(object)?);
     if !array.is_c_contiguous() || !array.dtype().is_equiv_to(&T::get_dtype(py)) {
@@ -121,9 +122,9 @@ pub fn list<T: numpy::Element + Pod>(object: &Bound<'_, PyAny>, purpose: Use) ->
     }
     let count = array.len();
     let mut list: Vec<T> = room::with_capacity(count, purpose).python(py)?;
-    // SAFETY: a contiguous array of this type has `count` numbers from its start on, and the list
-    // has room for them. Any bytes are a value of a `Pod`. The array need not be aligned: bytes
-    // are copied.
+    // SAFETY: a contiguous array of this type has `count` elements from its start on, the list has
+    // room for them, and the two do not overlap. Any bytes are a valid `Pod` value. The array need
+    // not be aligned, because bytes are copied.
     unsafe {
         start(array).copy_to_nonoverlapping(list.as_mut_ptr().cast(), count * size_of::<T>());
         list.set_len(count);

@@ -1,10 +1,10 @@
-//! Ctrl-C: calls that may take long end when it is pressed.
+//! Interrupts calls that may take long when Ctrl-C is pressed.
 //!
-//! Python delivers signals to its main thread, and only while that runs Python code. So a call that
-//! may take long runs on a thread of its own while the main thread waits in pieces, and looks for
-//! signals between them. Other threads get no signals, and make such calls themselves.
+//! Python delivers signals only to its main thread, and only while that runs Python code. So a call
+//! that may take long runs on its own thread, while the main thread waits in short intervals and
+//! checks for signals between them. Other threads get no signals and make such calls directly.
 
-#![allow(unsafe_code, reason = "a function of Python's")]
+#![allow(unsafe_code, reason = "a function of CPython")]
 
 use crate::ending;
 use crate::errors::{self, IntoPython};
@@ -19,48 +19,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time between two looks for signals.
-const PIECE: Duration = Duration::from_millis(50);
-/// The time between two attempts to cancel a call, which may not have begun yet, or which may begin
+/// Interval between two checks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval between two attempts to cancel a call, which may not have started yet or may start
 /// another call.
-const ATTEMPT: Duration = Duration::from_millis(1);
-/// The main thread waits no longer than this for a call that it has cancelled: the call may be
-/// waiting for a pipe without a writer, or for users' code.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time that the main thread waits for a cancelled call, which may be blocked on a pipe
+/// without a writer or in users' code.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Ctrl-C has ended a call, and no call that may take long has succeeded since: users' code may be
-/// stuck, so nothing waits for it.
+/// Whether Ctrl-C has interrupted a long call and none has succeeded afterwards. Users' code may
+/// then be stuck, so nothing waits for it.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether Ctrl-C has ended the last call that took long.
+/// Returns whether Ctrl-C interrupted the last long call.
 pub fn has_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Notes whether Ctrl-C has ended a call.
+/// Records whether Ctrl-C interrupted a call.
 pub fn note(interrupted: bool) {
     INTERRUPTED.store(interrupted, Ordering::Relaxed);
 }
 
-/// Presses Ctrl-C again, because the first one came in code that cannot raise it.
+/// Simulates Ctrl-C, because the real one arrived in code that cannot raise it.
 pub fn press(_: Python<'_>) {
-    // SAFETY: the argument shows that this thread has the interpreter's lock.
+    // SAFETY: the argument proves that this thread holds the GIL.
     unsafe { pyo3::ffi::PyErr_SetInterrupt() };
 }
 
 thread_local! {
-    /// Whether this is the main thread of the process.
+    /// Whether this thread is the main thread, cached for a process.
     static IS_MAIN: Cell<Option<(Process, bool)>> = const { Cell::new(None) };
 }
 
-/// Whether this thread is the one that gets signals. After a fork that is the thread that forked.
+/// Returns whether this is the thread that receives signals. After a fork that is the forking
+/// thread.
 pub fn is_main_thread(py: Python<'_>) -> bool {
     if let Some((process, is_main)) = IS_MAIN.get()
         && process.is_current()
     {
         return is_main;
     }
-    // Without an answer nothing is cut off.
+    // If Python cannot tell, assume the main thread, which loses no signals.
     let is_main = find_main_thread(py).unwrap_or(true);
     IS_MAIN.set(Some((Process::current(), is_main)));
     is_main
@@ -75,7 +76,7 @@ fn find_main_thread(py: Python<'_>) -> PyResult<bool> {
 /// The outcome of a call: its result, or its panic.
 type Outcome<R> = std::result::Result<Result<R>, Box<dyn Any + Send>>;
 
-/// A call on a thread of its own.
+/// A call that runs on its own thread.
 struct Call<R> {
     outcome: Mutex<Option<Outcome<R>>>,
     is_over: Condvar,
@@ -83,7 +84,7 @@ struct Call<R> {
 
 impl<R> Call<R> {
     fn lock(&self) -> MutexGuard<'_, Option<Outcome<R>>> {
-        // Nothing panics while it has the lock.
+        // No code panics while holding the lock.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +93,7 @@ impl<R> Call<R> {
         self.is_over.notify_one();
     }
 
-    /// The outcome, if there is one within this time.
+    /// Waits for the outcome for at most this time.
     fn wait(&self, longest: Duration) -> Option<Outcome<R>> {
         let running = |outcome: &mut Option<_>| outcome.is_none();
         let waited = self.is_over.wait_timeout_while(self.lock(), longest, running);
@@ -100,13 +101,12 @@ impl<R> Call<R> {
     }
 }
 
-/// Does work that may take long, without the interpreter's lock. In the main thread Ctrl-C ends it:
-/// whatever exception its handler raises comes out of this function, usually KeyboardInterrupt.
+/// Runs work that may take long without the GIL. On the main thread Ctrl-C interrupts it: the
+/// exception that the signal handler raises, usually KeyboardInterrupt, is returned.
 ///
-/// `canceller` is the one that the calls inside of `work` run under, either as the canceller of
-/// their reader or by [`Canceller::run`]. A result that `work` comes to nevertheless is dropped,
-/// possibly later and on another thread: if users' code that it waits for does not return, this
-/// function returns before `work` does.
+/// The calls in `work` must run under `canceller`, either as their reader's canceller or through
+/// [`Canceller::run`]. After an interrupt the result of `work` is dropped, possibly later and on
+/// another thread: if `work` is stuck in users' code, this function returns first.
 pub fn interruptible<R: Send + 'static>(
     py: Python<'_>,
     canceller: &Canceller,
@@ -115,16 +115,16 @@ pub fn interruptible<R: Send + 'static>(
     if !is_main_thread(py) {
         return ending::detached(py, work).python(py);
     }
-    // A handler of a signal that has come already may raise.
+    // The handler of a pending signal may raise.
     py.check_signals()?;
     let call = Arc::new(Call { outcome: Mutex::new(None), is_over: Condvar::new() });
     let running = Arc::clone(&call);
     std::thread::Builder::new().name("cntk-call".to_owned()).spawn(move || {
-        // Captured values are dropped before the end of the call is announced.
+        // `work` consumes its captured values before the end of the call is announced.
         running.end(catch_unwind(AssertUnwindSafe(work)));
     })?;
     loop {
-        match py.detach(|| call.wait(PIECE)) {
+        match py.detach(|| call.wait(SIGNAL_INTERVAL)) {
             Some(Ok(result)) => return result.python(py),
             Some(Err(panic)) => return Err(errors::of_panic(&*panic)).python(py),
             None => {}
@@ -137,12 +137,12 @@ pub fn interruptible<R: Send + 'static>(
     }
 }
 
-/// Cancels a call, and waits for its end, but not for ever.
+/// Cancels a call and waits for its end, for at most [`CANCEL_TIMEOUT`].
 fn cancel<R>(call: &Call<R>, canceller: &Canceller) {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < CANCEL_TIMEOUT {
         canceller.cancel();
-        if call.wait(ATTEMPT).is_some() {
+        if call.wait(CANCEL_INTERVAL).is_some() {
             return;
         }
     }

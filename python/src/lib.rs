@@ -1,10 +1,11 @@
 //! The extension module of the Python package `cntk_reader`.
 //!
-//! One object of Python owns each resource from the moment it exists: a source its reader, a
-//! minibatch its data, an array its minibatch. What is better in Python stays in the package's
-//! modules: checks of arguments, base classes for users, and conversions to other libraries.
+//! Each resource is owned by one Python object from the moment it exists: the reader by a source,
+//! the data by a minibatch, the minibatch by its arrays. The package's Python modules implement
+//! whatever is easier there: argument checks, base classes for users, and conversions to other
+//! libraries.
 
-#![allow(unsafe_code, reason = "arrays of NumPy over the library's memory, and users' arrays in it")]
+#![allow(unsafe_code, reason = "NumPy arrays over the library's memory, and users' arrays in the library")]
 
 mod arrays;
 mod callback;
@@ -51,10 +52,10 @@ mod _native {
     }
 }
 
-/// The module is one for the process: its threads, and what it does when Python ends, belong to the
-/// main interpreter.
+/// Refuses to load in a subinterpreter: the module's threads and its work at Python's exit belong
+/// to the main interpreter.
 fn refuse_subinterpreters() -> PyResult<()> {
-    // SAFETY: the thread is attached, so that there is an interpreter.
+    // SAFETY: modules are initialized on an attached thread, so there is a current interpreter.
     let number = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
     if number == 0 {
         return Ok(());

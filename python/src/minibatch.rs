@@ -1,4 +1,4 @@
-//! Minibatches and their streams: arrays over their own memory.
+//! Minibatches and their streams, as arrays over the minibatch's memory.
 
 use crate::arrays::{self, Dtype};
 use crate::ending::Section;
@@ -17,15 +17,15 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// The streams of a source, as its minibatches need them.
+/// The descriptions of a source's streams that its minibatches share.
 pub struct Described {
     /// `StreamInformation` by name.
     pub by_name: Py<PyDict>,
-    /// The number of each stream by name.
+    /// The index of each stream by name.
     pub numbers: Py<PyDict>,
     pub streams: Vec<Stream>,
     pub corpus: Arc<Corpus>,
-    /// Shapes that become known with the first data are still open.
+    /// Whether some shapes are only known once data have been read.
     pub is_open: bool,
 }
 
@@ -33,12 +33,12 @@ pub struct Stream {
     pub name: String,
     /// Its `StreamInformation`.
     pub info: Py<PyAny>,
-    /// The shape of a sample in NumPy's order, the last axis varying fastest.
+    /// The shape of a sample in NumPy's order: the last axis varies fastest.
     pub shape: Vec<usize>,
 }
 
-/// A minibatch of the engine. In the child of a fork it is never freed: another thread may have
-/// held the lock of the pool that its buffers go back to.
+/// A minibatch of the engine. It is never freed in a forked child: another thread may have held the
+/// lock of the pool that owns its buffers.
 struct Content {
     process: Process,
     minibatch: ManuallyDrop<pack::Minibatch>,
@@ -47,16 +47,16 @@ struct Content {
 impl Drop for Content {
     fn drop(&mut self) {
         if self.process.is_current() {
-            // SAFETY: `drop` runs once, and nothing uses the minibatch afterwards.
+            // SAFETY: `drop` runs only once, and nothing uses the minibatch afterwards.
             unsafe { ManuallyDrop::drop(&mut self.minibatch) };
         }
     }
 }
 
-/// A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty, and
-/// false.
+/// A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty and
+/// falsy.
 ///
-/// It may outlive its source, and be shared between threads.
+/// It may outlive its source, and may be shared between threads.
 #[pyclass(frozen, mapping, module = "cntk_reader")]
 pub struct Minibatch {
     content: Content,
@@ -80,20 +80,20 @@ impl Minibatch {
 
 #[pymethods]
 impl Minibatch {
-    /// Whether a sweep ends with the minibatch.
+    /// Whether the minibatch ends a sweep.
     #[getter]
     fn end_of_sweep(&self) -> bool {
         self.minibatch().end_of_sweep
     }
 
-    /// Whether the epoch ends with the minibatch.
+    /// Whether the minibatch ends the epoch.
     #[getter]
     fn end_of_epoch(&self) -> bool {
         self.minibatch().end_of_epoch
     }
 
-    /// It is a step of training: it has data, or workers in lockstep take part in it, some of them
-    /// without data.
+    /// Whether the minibatch is a training step: it has data, or it is one of a lockstep step in
+    /// which other workers may have data.
     #[getter]
     fn is_step(&self) -> bool {
         self.minibatch().is_step
@@ -124,18 +124,18 @@ impl Minibatch {
         }
     }
 
-    /// The key of each sequence as a number, by the sequence's number in the records. A read-only
-    /// view.
+    /// The key of each sequence as a number, indexed by the sequence number in the records. A
+    /// read-only view.
     #[getter]
     fn keys_of_sequences<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(slf.py());
         let keys = &slf.get().minibatch().keys;
-        // SAFETY: the keys of a minibatch do not move until it is freed, and the array is
-        // read-only.
+        // SAFETY: the keys do not move until the minibatch is freed, which the array keeps alive,
+        // and the array is read-only.
         unsafe { arrays::view(slf.as_any(), keys.as_ptr().cast(), Dtype::Key, &[keys.len()], false) }
     }
 
-    /// The key of a sequence as CNTK shows it.
+    /// Returns the key of a sequence as CNTK shows it.
     fn key_text(&self, py: Python<'_>, sequence: &Bound<'_, PyAny>) -> PyResult<String> {
         let _section = Section::enter(py);
         let sequence = forms::whole(sequence, "The number of a sequence")?;
@@ -144,9 +144,10 @@ impl Minibatch {
             let message = format!("There is no sequence {sequence}: the minibatch has {}.", keys.len());
             return Err(Error::argument(message)).python(py);
         };
-        // Looking up a text takes a lock that another thread may have held when the process forked.
+        // Looking up a text takes a lock that another thread may have held during the fork.
         if matches!(*self.described.corpus, Corpus::Symbolic(_)) && !self.content.process.is_current() {
-            let message = "The minibatch was read before a fork: textual keys are not known here.";
+            let message =
+                "The minibatch was read before a fork: textual keys are not available in the child.";
             return Err(Error::state(message)).python(py);
         }
         Ok(self.described.corpus.text_of(key))
@@ -162,7 +163,7 @@ impl Minibatch {
         number.map(|number| number.extract()).transpose()
     }
 
-    /// The error of a name that no stream has.
+    /// Builds the error for an unknown stream name.
     fn unknown(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyErr {
         let infos = (!self.is_empty()).then(|| self.described.by_name.bind(py));
         let made = py.import("cntk_reader._minibatch").and_then(|module| {
@@ -173,18 +174,19 @@ impl Minibatch {
     }
 }
 
-/// The arrays of a stream's values where they lie.
+/// Pointers to the arrays of a stream's values.
 pub struct Values {
     pub start: *const u8,
     pub count: usize,
-    /// Those of sparse values: indices, and the offsets of columns.
+    /// For sparse values: the indices, and the offsets of columns.
     pub sparse: Option<(*const u8, *const u8)>,
 }
 
 impl Values {
     fn of<T: Element>(part: &pack::StreamMinibatch) -> Option<Values> {
         let (start, base) = (part.block().as_ptr().addr(), part.block_pointer());
-        // The arrays in the block, by a pointer that programs may write through.
+        // Derives the arrays' pointers from the block's mutable pointer: programs may write to
+        // them.
         let array = |address: usize| base.wrapping_byte_add(address - start).cast_const().cast();
         if let Some(values) = part.dense::<T>() {
             return Some(Values { start: base.cast_const().cast(), count: values.len(), sparse: None });
@@ -195,18 +197,19 @@ impl Values {
     }
 }
 
-/// One stream's part of a minibatch.
+/// The data of one stream in a minibatch.
 ///
-/// It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column
-/// ``t * lanes + s``. Sequences lie in the lanes; columns without data are gaps, and hold zeros.
+/// It has ``steps`` times ``lanes`` columns of one sample each; step t of lane s is column
+/// ``t * lanes + s``. Sequences lie in lanes; columns without data are gaps and hold zeros.
 ///
-/// Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and
-/// in minibatches of whole sequences each sequence has a lane of its own in which its bytes are
-/// next to each other: step t of lane s is then column ``s * steps + t``.
+/// In a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes. In
+/// minibatches of whole sequences each sequence then has its own lane, in which its bytes are
+/// contiguous: step t of lane s is column ``s * steps + t``.
 ///
-/// The forms of sequences (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and with indices) leave
-/// out gaps. They have the sequences in the order of :attr:`Minibatch.keys_of_sequences`, in all
-/// streams. Of a truncated sequence they have the part that this minibatch has.
+/// The sequence forms (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and those of indices) leave
+/// out gaps. In all streams they contain the sequences in the order of
+/// :attr:`Minibatch.keys_of_sequences`, and the part of a truncated sequence that is in this
+/// minibatch.
 #[pyclass(frozen, module = "cntk_reader")]
 pub struct StreamMinibatch {
     minibatch: Py<Minibatch>,
@@ -245,10 +248,10 @@ impl StreamMinibatch {
         values.ok_or_else(|| Error::internal(message)).python(py)
     }
 
-    /// An array over the minibatch's own memory.
+    /// Creates a writable array over the minibatch's memory.
     ///
     /// # Safety
-    /// As of [`arrays::view`]; `start` leads into the minibatch's memory.
+    /// As for [`arrays::view`]; `start` points into the minibatch's memory.
     unsafe fn view<'py>(
         &self,
         py: Python<'py>,
@@ -256,11 +259,11 @@ impl StreamMinibatch {
         dtype: Dtype,
         shape: &[usize],
     ) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: this function's contract; the array keeps the minibatch.
+        // SAFETY: this function's contract; the array keeps the minibatch alive.
         unsafe { arrays::view(self.minibatch.bind(py).as_any(), start, dtype, shape, true) }
     }
 
-    /// The first values of the minibatch in this shape.
+    /// Returns the stream's first values in this shape.
     pub fn first_values<'py>(&self, py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let values = self.values(py)?;
         let wanted = shape.iter().product::<usize>();
@@ -268,11 +271,11 @@ impl StreamMinibatch {
             let message = "The values of a stream are fewer than its layout says.";
             return Err(Error::internal(message)).python(py);
         }
-        // SAFETY: there are as many values, as checked; the memory belongs to the minibatch alone.
+        // SAFETY: there are enough values, as checked above; only the minibatch uses the memory.
         unsafe { self.view(py, values.start, self.dtype_of_values(), shape) }
     }
 
-    /// A shape that begins with `first` and goes on with that of a sample.
+    /// Returns the shape `first` followed by the shape of a sample.
     pub fn shape(&self, first: &[usize]) -> Vec<usize> {
         [first, &self.stream().shape].concat()
     }
@@ -286,43 +289,43 @@ impl StreamMinibatch {
         self.stream().info.clone_ref(py)
     }
 
-    /// Whether a sweep ends with the minibatch.
+    /// Whether the minibatch ends a sweep.
     #[getter]
     fn end_of_sweep(&self) -> bool {
         self.own().minibatch().end_of_sweep
     }
 
-    /// Steps of each lane.
+    /// Number of steps of each lane.
     #[getter]
     fn steps(&self) -> usize {
         self.layout().steps
     }
 
-    /// Lanes, that is parallel sequences of the layout.
+    /// Number of lanes, the parallel sequences of the layout.
     #[getter]
     fn lanes(&self) -> usize {
         self.layout().lanes
     }
 
-    /// Samples, without gaps.
+    /// Number of samples, without gaps.
     #[getter]
     fn num_samples(&self) -> usize {
         self.layout().samples()
     }
 
-    /// Sequences that have samples here.
+    /// Number of sequences with samples in this minibatch.
     #[getter]
     fn num_sequences(&self) -> usize {
         self.layout().extent().sequences
     }
 
-    /// Samples of the longest sequence.
+    /// Number of samples of the longest sequence.
     #[getter]
     fn longest(&self) -> usize {
         self.layout().extent().longest
     }
 
-    /// Whether the values are sparse in this minibatch. Truncated minibatches have sparse streams
+    /// Whether the values are sparse in this minibatch. In truncated minibatches sparse streams are
     /// dense.
     #[getter]
     pub fn is_sparse(&self) -> bool {
@@ -335,22 +338,21 @@ impl StreamMinibatch {
         Ok(self.dtype_of_values().descriptor(py)?.clone().into_any())
     }
 
-    /// Which columns belong to which sequence, of dtype :data:`RECORD`; gaps included. A read-only
-    /// view.
+    /// The columns of each sequence and gap, of dtype :data:`RECORD`. A read-only view.
     #[getter]
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
         let records = &self.layout().records;
         let owner = self.minibatch.bind(py);
-        // SAFETY: the records of a minibatch do not move until it is freed, and the array is
-        // read-only. `RECORD` has the members of `Record`, which is `repr(C)`.
+        // SAFETY: the records do not move until the minibatch is freed, which the array keeps
+        // alive, and the array is read-only. `RECORD` has the members of `Record`, which is
+        // `repr(C)`.
         unsafe {
             arrays::view(owner.as_any(), records.as_ptr().cast(), Dtype::Record, &[records.len()], false)
         }
     }
 
-    /// Dense data, of shape (steps, lanes, *shape of a sample). A view, also where lanes come one
-    /// after the other.
+    /// Dense data, of shape (steps, lanes, *shape of a sample). Always a view.
     #[getter]
     fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
@@ -375,8 +377,8 @@ impl StreamMinibatch {
         self.part().element().name()
     }
 
-    /// [`StreamMinibatch::array`] of values of 16 bits as integers with these bits, for types that
-    /// NumPy may not have.
+    /// The bits of 16-bit values as integers, for types that NumPy may lack. Otherwise like
+    /// [`StreamMinibatch::array`].
     #[getter]
     fn _bits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let values = self.values(py)?;
@@ -384,15 +386,14 @@ impl StreamMinibatch {
         let shape = self.shape(&[layout.steps, layout.lanes]);
         let is_short = self.part().element().size() == size_of::<i16>();
         if !is_short || values.sparse.is_some() || shape.iter().product::<usize>() > values.count {
-            return Err(Error::internal("These values have not 16 bits each.")).python(py);
+            return Err(Error::internal("The values do not have 16 bits each.")).python(py);
         }
-        // SAFETY: there are as many values of this size, as checked; the memory belongs to the
-        // minibatch alone.
+        // SAFETY: there are enough values of this size, as checked above; only the minibatch uses
+        // the memory.
         unsafe { self.view(py, values.start, Dtype::Of(ElementType::Int16), &shape) }
     }
 
-    /// Sparse data as the arrays of a CSR matrix, with one row for each column of the layout.
-    /// Views.
+    /// Sparse data as the arrays of a CSR matrix with one row per column of the layout. Views.
     #[getter]
     pub fn sparse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);
@@ -403,8 +404,8 @@ impl StreamMinibatch {
             return Err(PyTypeError::new_err(message));
         };
         let (columns, width) = (self.layout().columns(), self.part().sample_size());
-        // SAFETY: the arrays have the lengths that the engine's views of them have, and belong to
-        // the minibatch alone.
+        // SAFETY: the lengths are those of the engine's own slices of these arrays, and only the
+        // minibatch uses their memory.
         let parts = unsafe {
             (
                 self.view(py, values.start, self.dtype_of_values(), &[values.count])?,
@@ -413,6 +414,6 @@ impl StreamMinibatch {
                 (columns, width),
             )
         };
-        forms::tuple(py, forms::Kind::Sparse)?.call1(parts)
+        forms::tuple(py, forms::TupleKind::Sparse)?.call1(parts)
     }
 }

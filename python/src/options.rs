@@ -1,4 +1,4 @@
-//! Options of a reader as dictionaries of Python.
+//! A reader's options from Python dictionaries.
 
 use crate::ending::Section;
 use crate::errors::IntoPython;
@@ -14,11 +14,11 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PySequence, PyStri
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Sections inside sections, at most: the library's own options have six levels. A dictionary that
-/// contains itself has no end.
-const DEEPEST: usize = 100;
+/// Maximum nesting of sections; the library's own options have six levels. It stops dictionaries
+/// that contain themselves.
+const MAX_DEPTH: usize = 100;
 
-/// Classes that tell what a value is.
+/// Python classes for recognizing the type of a value.
 struct Classes<'py> {
     bool: &'py Bound<'py, PyType>,
     integer: &'py Bound<'py, PyType>,
@@ -58,14 +58,14 @@ impl<'py> Classes<'py> {
     }
 }
 
-/// The typed options that a mapping of Python describes.
+/// Converts a Python mapping to typed options.
 pub fn values(py: Python<'_>, mapping: &Bound<'_, PyAny>) -> PyResult<Values> {
-    section(&Classes::get(py)?, mapping.cast::<PyMapping>()?, DEEPEST)
+    section(&Classes::get(py)?, mapping.cast::<PyMapping>()?, MAX_DEPTH)
 }
 
 fn section<'py>(classes: &Classes<'py>, mapping: &Bound<'py, PyMapping>, deepest: usize) -> PyResult<Values> {
     if deepest == 0 {
-        let message = "Options have sections inside sections without an end. Is a dictionary inside itself?";
+        let message = "Sections of options are nested too deeply. Does a dictionary contain itself?";
         return Err(PyRecursionError::new_err(message));
     }
     let mut values = Values::default();
@@ -76,11 +76,11 @@ fn section<'py>(classes: &Classes<'py>, mapping: &Bound<'py, PyMapping>, deepest
             Err(_) => Cow::Borrowed(""),
         };
         if name.is_empty() || name.contains('\0') {
-            let message = format!("{} is no name of an option or a stream.", key.repr()?);
+            let message = format!("{} is not a valid name of an option or a stream.", key.repr()?);
             return Err(PyValueError::new_err(message));
         }
         if value.is_none() {
-            let message = format!("The option {} is None. For its default, leave it out.", key.repr()?);
+            let message = format!("The option {} is None. Omit it to get its default.", key.repr()?);
             return Err(PyTypeError::new_err(message));
         }
         set(classes, &mut values, &key, &name, &value, deepest)?;
@@ -88,7 +88,7 @@ fn section<'py>(classes: &Classes<'py>, mapping: &Bound<'py, PyMapping>, deepest
     Ok(values)
 }
 
-/// Sets an option to a value of Python.
+/// Sets an option to a Python value.
 fn set<'py>(
     classes: &Classes<'py>,
     values: &mut Values,
@@ -111,7 +111,7 @@ fn set<'py>(
     } else if let Ok(text) = value.cast::<PyString>() {
         Value::Text(text.to_cow()?.into_owned())
     } else if let Ok(mapping) = value.cast::<PyMapping>() {
-        // Unchecked: a stream may have the name of an option.
+        // Not checked: a stream may have the name of an option.
         return values.add_section(name, section(classes, mapping, deepest - 1)?).python(py);
     } else if value.is_instance_of::<PySequence>() && !value.is_instance_of::<PyBytes>() {
         let mut is_empty = true;
@@ -123,10 +123,10 @@ fn set<'py>(
         if !is_empty {
             return Ok(());
         }
-        // An empty list is a value as well.
+        // An empty list is a value, too.
         Value::List(Vec::new())
     } else {
-        let message = format!("{} is no value of an option: {} has it.", value.repr()?, key.repr()?);
+        let message = format!("{} is not a valid value for the option {}.", value.repr()?, key.repr()?);
         return Err(PyTypeError::new_err(message));
     };
     check(values, name, &one, FrontEnd::Python).python(py)?;
@@ -134,7 +134,7 @@ fn set<'py>(
     Ok(())
 }
 
-/// An element of a list, as a list of its own.
+/// Converts an element of a list to a list with one element.
 fn element<'py>(
     classes: &Classes<'py>,
     key: &Bound<'py, PyAny>,
@@ -154,19 +154,19 @@ fn element<'py>(
     } else if classes.is_real(value)? {
         Value::Text(PyFloat::new(value.py(), real(value)?).repr()?.to_cow()?.into_owned())
     } else {
-        let message = format!("{} is no value of an option: the list {} has it.", value.repr()?, key.repr()?);
+        let message = format!("{} is not a valid element of the list {}.", value.repr()?, key.repr()?);
         return Err(PyTypeError::new_err(message));
     };
     Ok(Value::List(vec![one]))
 }
 
-/// Adds elements to a list, which begins with the first one.
+/// Appends elements to a list option, which the first one creates.
 fn add(values: &mut Values, key: &str, added: Value) -> Result<()> {
     check(values, key, &added, FrontEnd::Python)?;
     values.add(key, added)
 }
 
-/// A number without a fraction, which NumPy's types have too.
+/// Converts an integer of Python or NumPy.
 fn integer(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     let number = value.py().get_type::<PyInt>().call1((value,))?;
     if let Ok(number) = number.extract::<i64>()
@@ -177,7 +177,7 @@ fn integer(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Value> 
     if let Ok(number) = number.extract::<u64>() {
         return Ok(Value::from(number));
     }
-    let message = format!("The option {} is {number}, which no number of 64 bits is.", key.repr()?);
+    let message = format!("The option {} is {number}, which does not fit in 64 bits.", key.repr()?);
     Err(PyOverflowError::new_err(message))
 }
 
@@ -185,7 +185,7 @@ fn real(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     value.py().get_type::<PyFloat>().call1((value,))?.extract()
 }
 
-/// A path as the system has it.
+/// Converts a path to the system's encoding.
 fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let encoded = FSENCODE.import(value.py(), "os", "fsencode")?.call1((value,))?;
@@ -203,7 +203,7 @@ fn to_path(bytes: &[u8]) -> PyResult<PathBuf> {
     Ok(PathBuf::from(std::str::from_utf8(bytes)?))
 }
 
-/// A configuration: the text of one, or the path of its file.
+/// Opens a configuration from its text or from the path of its file.
 pub fn configuration(text: Option<&str>, path: Option<&Path>) -> Result<Config> {
     match (text, path) {
         (_, Some(path)) => Config::from_file(path),
@@ -211,7 +211,7 @@ pub fn configuration(text: Option<&str>, path: Option<&Path>) -> Result<Config> 
     }
 }
 
-/// The names of the readers that a configuration, a text or a file, has in its sections.
+/// Returns the names of the readers in the sections of a configuration, which is a text or a file.
 #[pyfunction]
 #[pyo3(signature = (text = None, path = None))]
 fn readers(py: Python<'_>, text: Option<String>, path: Option<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {

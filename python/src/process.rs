@@ -8,27 +8,27 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Log lines go to Python code.
+/// Whether log lines go to Python code.
 static HAS_CALLBACK: AtomicBool = AtomicBool::new(false);
 
-/// Whether log lines go to Python code.
+/// Returns whether log lines go to Python code.
 pub fn has_callback() -> bool {
     HAS_CALLBACK.load(Ordering::Relaxed)
 }
 
-/// Sets the number of loading threads of readers that are opened from now on; 0: the default.
+/// Sets the number of loading threads of readers opened from now on. 0 restores the default.
 #[pyfunction]
 fn set_threads(py: Python<'_>, threads: usize) {
     detached(py, || pool::set_threads(threads));
 }
 
-/// The number of loading threads that a reader opened now would use.
+/// Returns the number of loading threads that a reader opened now would use.
 #[pyfunction]
 fn get_threads(py: Python<'_>) -> usize {
     detached(py, pool::threads)
 }
 
-/// Sends log lines to `callback(level, line)`, or with None to standard error.
+/// Sends log lines to `callback(level, line)`, or to standard error if it is None.
 #[pyfunction]
 #[pyo3(signature = (callback))]
 fn set_log_callback(py: Python<'_>, callback: Option<Py<PyAny>>) {
@@ -39,7 +39,7 @@ fn set_log_callback(py: Python<'_>, callback: Option<Py<PyAny>>) {
         };
         Arc::new(sink) as Arc<_>
     });
-    // Threads that log may have the lock of the callback, and wait for the interpreter's.
+    // Threads that log may hold the callback's lock while they wait for the GIL.
     detached(py, || set_sink(sink));
 }
 

@@ -1,4 +1,4 @@
-//! Loops over the steps of a source.
+//! Iterators over the steps of a source.
 
 use crate::ending::Section;
 use crate::errors::IntoPython;
@@ -9,14 +9,15 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A loop over the steps of a source: what `iter(source)` gives, and the base class of `Epoch`.
+/// The iterator that `iter(source)` returns, and the base class of `Epoch`.
 ///
-/// Python's `for` assigns each step before it looks for signals, so that Ctrl-C loses no minibatch.
+/// A `for` statement assigns each step before Python checks for signals, so Ctrl-C loses no
+/// minibatch.
 #[pyclass(frozen, subclass, module = "cntk_reader._native")]
 pub struct Steps {
     source: Py<Source>,
-    /// The number of the loop: once another one has begun, it cannot go on. `None`: any loop may go
-    /// on where another one has stopped.
+    /// The number of the loop, which cannot continue once another loop has begun. `None`: any loop
+    /// may continue where another one stopped.
     number: Option<u64>,
     is_over: AtomicBool,
 }
@@ -39,7 +40,7 @@ impl Steps {
         }
         let _section = Section::enter(py);
         if !self.is_in_force(py)? {
-            let message = "Another epoch of the source was begun: this loop cannot go on.";
+            let message = "Another epoch of the source has begun: this loop cannot continue.";
             return Err(Error::state(message)).python(py);
         }
         let step = Source::next_step(self.source.bind(py))?;
@@ -47,7 +48,7 @@ impl Steps {
         Ok(step)
     }
 
-    /// Whether no other loop was begun since.
+    /// Whether no other loop has begun.
     #[getter(_is_in_force)]
     fn is_in_force(&self, py: Python<'_>) -> PyResult<bool> {
         let in_force = self.source.get().loop_in_force(py)?;

@@ -1,6 +1,6 @@
-//! Users' transforms of images.
+//! Users' image transforms.
 //!
-//! `cntk_reader._transform` calls the methods of the user's object and checks what they give: see
+//! `cntk_reader._transform` calls the methods of the user's object and checks their results: see
 //! its functions `described` and `applied`.
 
 use crate::{callback, given};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const MODULE: &str = "cntk_reader._transform";
 
-/// A user's transform. This is the only owner of its reference to the object of Python: whoever
-/// keeps it has the garbage collector see it by [`PyTransform::traverse`].
+/// A user's transform. It is the only owner of its reference to the Python object: its owners must
+/// show it to the garbage collector with [`PyTransform::traverse`].
 pub struct PyTransform {
     object: Py<PyAny>,
-    /// Held during calls, unless the object may be called by several threads at once.
+    /// Held during calls, unless several threads may call the object concurrently.
     turn: Option<Mutex<()>>,
 }
 
@@ -40,20 +40,20 @@ fn described(info: ImageInfo) -> Description {
 }
 
 impl PyTransform {
-    /// A transform that calls this object.
+    /// Creates a transform that calls this object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Arc<PyTransform>> {
         let is_thread_safe = object.getattr("thread_safe")?.is_truthy()?;
         let turn = (!is_thread_safe).then(Mutex::default);
         Ok(Arc::new(PyTransform { object: object.clone().unbind(), turn }))
     }
 
-    /// Shows the garbage collector the object that this refers to.
+    /// Shows the object to the garbage collector.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
         visit.call(&self.object)
     }
 
-    /// Calls the object when it is this thread's turn. A thread that waits for its turn detaches:
-    /// the one that has it may need the interpreter's lock.
+    /// Calls the object once it is this thread's turn. A thread detaches while waiting, because the
+    /// thread whose turn it is may need the GIL.
     fn call<R>(
         &self,
         what: &str,
@@ -71,7 +71,7 @@ impl PyTransform {
     }
 }
 
-/// An array of an image's values. It owns them, so that users' code may keep it.
+/// Creates an array that owns an image's values, so that users' code may keep it.
 fn array<T: Element>(py: Python<'_>, values: Vec<T>, info: ImageInfo) -> PyResult<Bound<'_, PyAny>> {
     let mut shape = info.shape();
     shape.reverse();
@@ -107,7 +107,7 @@ impl UserTransform for PyTransform {
         static APPLIED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let info = image.info();
         let after = check_info(self.result(info)?)?;
-        // The values become an array's; where the call fails, the image is left empty.
+        // The values move into an array; if the call fails, the image stays empty.
         let pixels = std::mem::take(&mut image.pixels);
         let Drawn { left, top, width, height, mirrored, source_width, source_height } = *drawn;
         let draw = (left, top, width, height, u8::from(mirrored), source_width, source_height);

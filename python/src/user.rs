@@ -1,8 +1,8 @@
 //! Users' deserializers.
 //!
-//! `cntk_reader._user` calls the methods of the user's object, checks what they give, and makes
-//! plain arrays of it: see its functions `described`, `loaded` and `listed`. This module takes the
-//! arrays over.
+//! `cntk_reader._user` calls the methods of the user's object, checks their results and converts
+//! them to plain arrays: see its functions `described`, `loaded` and `listed`. This module takes
+//! over the arrays.
 
 use crate::errors::IntoPython;
 use crate::{callback, given};
@@ -20,21 +20,21 @@ use std::sync::Arc;
 
 const MODULE: &str = "cntk_reader._user";
 
-/// A user's deserializer. This is the only owner of its references to objects of Python: whoever
-/// keeps it has the garbage collector see them by [`User::traverse`].
+/// A user's deserializer. It is the only owner of its references to Python objects: its owners must
+/// show them to the garbage collector with [`User::traverse`].
 pub struct User {
     object: Py<PyAny>,
-    /// The streams as Python has them.
+    /// The streams as Python objects.
     descriptions: Py<PyAny>,
     streams: Vec<StreamInfo>,
     chunks: u32,
     is_thread_safe: bool,
-    /// It lists the sequences of its chunks before they are loaded.
+    /// Whether it lists the sequences of its chunks before loading them.
     is_composable: bool,
 }
 
-/// Name, sparse, name of the type of its values, shape with the first dimension varying fastest,
-/// and whether it defines the size of minibatches.
+/// Name, whether sparse, name of the element type, shape with the first dimension varying fastest,
+/// and whether it defines the minibatch size.
 type Description = (String, bool, String, Vec<usize>, bool);
 
 impl User {
@@ -51,7 +51,7 @@ impl User {
             info.defines_mb_size = defines_mb_size;
             Some(info)
         };
-        let unknown = || Error::internal("A stream has values of a type that streams do not have.");
+        let unknown = || Error::internal("A stream has an unknown element type.");
         let streams: Option<Vec<_>> = streams.into_iter().map(info).collect();
         Ok(Arc::new(User {
             object: object.clone().unbind(),
@@ -63,13 +63,13 @@ impl User {
         }))
     }
 
-    /// Shows the garbage collector the objects that this refers to.
+    /// Shows the objects to the garbage collector.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
         visit.call(&self.object)?;
         visit.call(&self.descriptions)
     }
 
-    /// The data of a chunk, as `cntk_reader._user.loaded` gives them.
+    /// Converts the result of `cntk_reader._user.loaded` to the data of a chunk.
     fn data(&self, loaded: &Bound<'_, PyAny>) -> PyResult<Vec<StreamData>> {
         let owner = given::Memory::of(loaded);
         let array = |info: &StreamInfo, object: &Bound<'_, PyAny>| match info.storage {
@@ -99,7 +99,7 @@ impl User {
     }
 }
 
-/// The keys of sequences, as `cntk_reader._keys.checked` gives them.
+/// Converts the result of `cntk_reader._keys.checked` to keys of sequences.
 fn keys(keys: Option<Bound<'_, PyAny>>) -> PyResult<Keys> {
     let Some(keys) = keys else { return Ok(Keys::Ordinal) };
     Ok(match keys.cast::<PyList>() {
@@ -148,7 +148,7 @@ impl UserDeserializer for User {
         )?;
         let count = u32::try_from(count).map_err(|_| {
             Error::user(format!(
-                "Chunk {chunk} of the user's deserializer: {count} sequences in a chunk are too many."
+                "Chunk {chunk} of the user's deserializer: {count} sequences exceed the limit of 4294967295 per chunk."
             ))
         })?;
         Ok(Some(Sequences { count, lengths, keys, ..Sequences::default() }))

@@ -1,4 +1,4 @@
-"""The digits of the examples, which tests of files read."""
+"""The example digits, which several tests read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Loops over sources, with minibatches of a size that they were not made with."""
+"""Loops over sources with a given minibatch size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cntk_reader import Epoch, Minibatch, MinibatchSource
 def minibatches_of(
     source: MinibatchSource, size: int | None = None, workers: int = 1, rank: int = 0
 ) -> Iterator[Minibatch]:
-    """The minibatches that the limits of the source allow."""
+    """Returns the minibatches up to the source's limits."""
     if workers > 1:
         source.workers, source.rank = workers, rank
     if size is not None:
@@ -21,7 +21,7 @@ def minibatches_of(
 def next_epoch(
     source: MinibatchSource, size: int | None = None, *, samples: int | None = None, index: int | None = None
 ) -> Epoch:
-    """The epoch that follows, or the one with an index."""
+    """Returns the next epoch, or the one with an index."""
     if size is not None:
         source.minibatch_size = size
     return next(source.epochs(samples=samples, start=index))

@@ -1,4 +1,4 @@
-"""Runs programs, each in a process of its own, and checks how they end."""
+"""Runs programs in separate processes and checks how they end."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import cntk_reader
 
-#: Runs of each program. An end that goes wrong rarely needs some hundred of them.
+#: Number of runs of each program. Rare failures at exit need some hundreds.
 RUNS = int(os.environ.get("CNTK_READER_TEST_ENDS", "1"))
-#: Programs that run at once: threads of a busy machine end at other moments.
+#: Number of concurrent programs: on a busy machine threads end at other moments.
 AT_ONCE = 4 * (os.cpu_count() or 1)
-#: Seconds that a program may take.
+#: Time limit for a program, in seconds.
 LONGEST = 120
-#: The folder that has the package.
+#: The folder that contains the package.
 PACKAGE = str(Path(cntk_reader.__file__).parents[1])
 
-#: The module `common` of all programs.
+#: The module `common`, which all programs use.
 COMMON = """
 import atexit, gc, os, signal, sys, threading, time
 import numpy as np
@@ -95,7 +95,7 @@ def stuck(seconds=11):
     return own
 
 def quietly():
-    \"\"\"Has exceptions that nobody catches end threads and the program without a word.\"\"\"
+    \"\"\"Silences uncaught exceptions of threads and of the program.\"\"\"
     sys.excepthook = threading.excepthook = lambda *_: None
 
 def code(fork):
@@ -115,7 +115,7 @@ def number(own):
 
 
 def _image(path):
-    """A grayscale bitmap of 8 x 8 pixels."""
+    """Writes a grayscale bitmap of 8 x 8 pixels."""
     rows = bytes(64)
     palette = b"".join(bytes([i, i, i, 0]) for i in range(256))
     offset = 54 + len(palette)
@@ -138,11 +138,11 @@ class Programs(unittest.TestCase):
         (cls.folder / "images.map").write_text(f"{cls.folder / 'i.bmp'}\t0\n" * 2000)
 
     def check(self, *programs, code=0, output="", runs=RUNS):
-        """Runs programs. Each has to end with this exit code and this output, and write nothing to
-        standard error."""
+        """Runs programs. Each must end with this exit code and output, and an empty standard
+        error."""
         paths = {}
         for program in programs:
-            # A file, which children of multiprocessing can import.
+            # A file, so that children of multiprocessing can import it.
             path = paths[program] = self.folder / f"{self._testMethodName}_{len(paths)}.py"
             path.write_text(f"from common import *\n{program}\n")
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -152,7 +152,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(run.result(), (code, output, ""))
 
     def _run(self, path):
-        # Warnings of forks beside threads, which these programs mean to do.
+        # Ignore warnings about forks beside threads, which are intended here.
         command = [sys.executable, "-W", "ignore::DeprecationWarning", str(path)]
         environment = {**os.environ, "PYTHONPATH": PACKAGE}
         run = subprocess.run(

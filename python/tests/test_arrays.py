@@ -1,4 +1,4 @@
-"""Arrays in memory as deserializers: the same minibatches as from a file, in place, of every kind of table."""
+"""Arrays in memory as deserializers: equal to files, used in place, from every kind of table."""
 
 import gc
 import importlib.util
@@ -41,7 +41,7 @@ def needs(module):
 
 
 def contents(source, epochs=2):
-    """All that minibatches are made of."""
+    """Returns everything that minibatches contain."""
     parts = []
     for _ in range(epochs):
         for minibatch in next_epoch(source, 20):
@@ -52,7 +52,7 @@ def contents(source, epochs=2):
 
 
 def delivered(deserializer, stream="x"):
-    """The sequences of a stream in the data's order."""
+    """Returns the sequences of a stream in the data's order."""
     with MinibatchSource(deserializer, randomize=False) as source:
         return [
             (part.toarray() if hasattr(part, "toarray") else part).tolist()
@@ -62,7 +62,7 @@ def delivered(deserializer, stream="x"):
 
 
 class SameAsText(unittest.TestCase):
-    """A file in CTF and arrays with its data give equal minibatches."""
+    """A CTF file and arrays with its data give equal minibatches."""
 
     @classmethod
     def setUpClass(cls):
@@ -96,7 +96,7 @@ class SameAsText(unittest.TestCase):
         for options in MODES:
             options = dict(options)
             if "truncation_length" in options:
-                # Labels of sequences are not truncated with the words.
+                # Sequence labels are not truncated with the words.
                 self.assertRaises(ReaderError, contents, MinibatchSource(self.file(), truncation_length=4))
                 continue
             with self.subTest(options), MinibatchSource(self.file(), **options) as file:
@@ -106,7 +106,7 @@ class SameAsText(unittest.TestCase):
                     self.assertEqual(contents(arrays), expected)
                     self.assertEqual(arrays.sizes, file.sizes)
 
-    def test_the_datas_order_with_many_chunks(self):
+    def test_data_order_with_many_chunks(self):
         with MinibatchSource(self.file(), randomize=False) as file:
             expected = contents(file)
         for size in (None, 1, 10):
@@ -140,7 +140,7 @@ class SameAsText(unittest.TestCase):
                 for minibatch in next_epoch(source, 50):
                     self.assertEqual(minibatch["weight"].array.ravel().tolist(), minibatch.keys_of_sequences.tolist())
 
-    def test_keys_that_are_texts(self):
+    def test_text_keys(self):
         others = from_arrays(y=np.float32([1, 2, 3]), keys=["one", "two", "three"])
         words = from_arrays(x=np.float32([3, 1, 2]), keys=["three", "one", "two"])
         with MinibatchSource([words, others]) as source:
@@ -196,7 +196,7 @@ class Kinds(unittest.TestCase):
                     found = np.concatenate(packed)
                     self.assertEqual(sorted(found.tolist()), sorted(expected.tolist()))
 
-    def test_fills_are_values_of_the_type(self):
+    def test_fill_values_must_fit_the_type(self):
         data = from_arrays(x=np.arange(3, dtype=np.uint8), lengths=[1, 2])
         with MinibatchSource(data, randomize=False, minibatch_size=3) as source:
             stream = source.next_minibatch()["x"]
@@ -238,7 +238,7 @@ class Kinds(unittest.TestCase):
         self.assertTrue(np.shares_memory(given["x"], values))
         self.assertTrue(np.shares_memory(given["w"].indices, words))
 
-    def test_python_does_not_run_for_sequences(self):
+    def test_no_python_call_per_sequence(self):
         class Counting(ArrayDeserializer):
             calls = 0
 
@@ -282,7 +282,7 @@ class Kinds(unittest.TestCase):
             ("add up to 5, but the stream has 4", lambda: from_arrays(x=x, lengths=[2, 3])),
             ("add up to 7, but no array has 7 samples", lambda: from_arrays(x=x, lengths=[1, 2, 2, 2])),
             ("Sequence 1 has the length 0", lambda: from_arrays(x=x, lengths=[4, 0])),
-            ("Lengths are a list of integers", lambda: from_arrays(x=x, lengths=[1.5])),
+            ("Lengths must be a list of integers", lambda: from_arrays(x=x, lengths=[1.5])),
             ("There is no array 'z'", lambda: from_arrays(x=x, lengths={"z": [4]})),
             ("There is no array 'z'", lambda: from_arrays(x=x, minibatch_stream="z")),
             ("There are 2 keys for 4 sequences", lambda: from_arrays(x=x, keys=[1, 2])),
@@ -292,7 +292,7 @@ class Kinds(unittest.TestCase):
             ("'x': A list was given", lambda: from_arrays(x=[x, x])),
             ("cannot be read as an array", lambda: from_arrays(x=np.array(["a", "b"]))),
             ("number of classes is not known", lambda: from_arrays(x=one_hot(np.arange(3)))),
-            ("one integer for each sample", lambda: from_arrays(x=one_hot(x, 3))),
+            ("one integer per sample", lambda: from_arrays(x=one_hot(x, 3))),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 work()
@@ -300,7 +300,7 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(ReaderError, "index 9, but a sample has 3 values"):
                 list(next_epoch(source, 5))
 
-    def test_data_are_freed_with_the_source(self):
+    def test_data_freed_with_the_source(self):
         values = np.zeros((4, 2), np.float32)
         watched = weakref.ref(values)
         source = MinibatchSource(from_arrays(x=values))

@@ -1,4 +1,4 @@
-"""Programs for CNTK's Python package: its names of streams and minibatches, and what they give there."""
+"""Programs for CNTK's Python package: its names of streams and minibatches, and its results."""
 
 import tempfile
 import unittest
@@ -53,7 +53,7 @@ class Programs(unittest.TestCase):
             source.stream_info("z")
 
     def test_minibatches(self):
-        """The values are those that CNTK 2.7 gave."""
+        """The values are CNTK 2.7's."""
         source = self.source()
         x, y = object(), object()
         minibatch = source.next_minibatch(64, input_map={x: source.streams.x, y: source.streams["y"]})
@@ -76,7 +76,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(minibatch[y].data.asarray().tolist(), [[[1], [2]], [[3], [0]]])
         self.assertEqual([part.tolist() for part in minibatch[y].data.as_sequences()], [[[1], [2]], [[3]]])
         self.assertEqual(data.as_string(), "MinibatchData(data=Value([2 x 2 x 5], CPU), samples=3, seqs=2)")
-        # The end of the data, as programs for CNTK look for it.
+        # The end of the data, as programs for CNTK detect it.
         self.assertFalse(source.next_minibatch(64, {x: source.streams.x}))
         self.assertFalse(source.next_minibatch(64))
 
@@ -97,14 +97,14 @@ class Programs(unittest.TestCase):
             source.next_minibatch(1, device="gpu")
         with self.assertRaisesRegex(KeyError, "There is no stream 'z'"):
             source.next_minibatch(1, {"a": "z"})
-        with self.assertRaisesRegex(TypeError, "input_map has to be a dictionary"):
+        with self.assertRaisesRegex(TypeError, "input_map must be a dictionary"):
             source.next_minibatch(1, ["x"])
         with self.assertRaisesRegex(TypeError, "Did you mean 'phone_boundaries'"):
             cntk_reader.HTKMLFDeserializer("states", {}, phoneBoundaries=True)
 
 
 class Squares(cntk_io.UserDeserializer):
-    """Four sequences a chunk, as programs for CNTK write them."""
+    """Four sequences per chunk, as programs for CNTK write them."""
 
     def __init__(self):
         super().__init__()
@@ -128,7 +128,7 @@ class Squares(cntk_io.UserDeserializer):
 
 
 class CustomDeserializers(unittest.TestCase):
-    """CNTK 2.7 gave the same program the same values and states."""
+    """CNTK 2.7 returned the same values and states for the same program."""
 
     def test_minibatches_and_states(self):
         source = cntk_io.MinibatchSource([Squares()], randomize=False, max_sweeps=1)
@@ -163,7 +163,7 @@ class CustomDeserializers(unittest.TestCase):
         again = source.next_minibatch(5, input_map={"a": source.streams.x})
         self.assertEqual(again["a"].asarray().tolist(), [[[3.0, 9.0]], [[4.0, 16.0]], [[5.0, 25.0]]])
 
-    def test_a_sweep_in_random_order(self):
+    def test_randomized_sweep(self):
         source = cntk_io.MinibatchSource(
             [Squares()], cntk_io.FULL_DATA_SWEEP, cntk_io.INFINITELY_REPEAT, 2, 0, 5, TraceLevel.Warning
         )

@@ -1,4 +1,4 @@
-"""Whole configuration files, and paths that CNTK's language has no way to write."""
+"""Whole configuration files, and paths that CNTK's language cannot express."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Configurations(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def test_paths_of_all_characters(self) -> None:
+    def test_paths_with_any_characters(self) -> None:
         for name in NAMES:
             path = os.path.join(os.fsencode(self.folder), name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -58,7 +58,7 @@ class Configurations(unittest.TestCase):
                     source = MinibatchSource(CTFDeserializer(one, STREAMS), max_sweeps=1)
                     self.assertEqual(read(source), [1, 2, 3, 4])
 
-    def test_patterns_in_folders_of_all_characters(self) -> None:
+    def test_patterns_in_folders_with_any_characters(self) -> None:
         folder = self.folder / 'a #"b'
         folder.mkdir()
         for number in range(2):
@@ -66,7 +66,7 @@ class Configurations(unittest.TestCase):
         source = MinibatchSource(CTFDeserializer(folder / "*.ctf", STREAMS), max_sweeps=1)
         self.assertEqual(read(source), [1, 1, 2, 2, 3, 3, 4, 4])
 
-    def test_readers_of_a_whole_file_are_listed_and_chosen(self) -> None:
+    def test_readers_listed_and_chosen(self) -> None:
         (self.folder / "a.ctf").write_text(DATA)
         reader = f'reader = [ file = "{self.folder}/$name$.ctf" ; input = [ x = [ dim = 2 ; format = dense ] ] ]'
         text = f"name = a\ntrain = [ modelPath = $unknown$\n{reader} ]\ntest = [ {reader} ]\n"

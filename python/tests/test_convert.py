@@ -18,9 +18,9 @@ class Conversions(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def test_arrays_have_kaldis_values(self) -> None:
+    def test_arrays_match_kaldi_values(self) -> None:
         output = self.folder / "x.npz"
-        # Paths in scripts begin at the working folder, so that an archive is read here.
+        # Paths in scripts are relative to the working directory, so an archive is read here.
         cr.kaldi_to_numpy(KALDI / "compressed.ark", output)
         expected = {}
         for line in (KALDI / "expected.txt").read_text().splitlines():
@@ -33,7 +33,7 @@ class Conversions(unittest.TestCase):
                 self.assertEqual(arrays[key].dtype, np.float32)
                 np.testing.assert_array_equal(arrays[key].view(np.uint32), expected[key])
 
-    def test_features_go_to_htk_and_back(self) -> None:
+    def test_features_round_trip_through_htk(self) -> None:
         archive, script, back = (self.folder / name for name in ("x.mfc", "x.scp", "y.ark"))
         seen = []
         cr.kaldi_to_htk(KALDI / "float.ark", archive, script, progress=lambda *counts: seen.append(counts))
@@ -44,7 +44,7 @@ class Conversions(unittest.TestCase):
         with np.load(self.folder / "y.npz") as arrays:
             self.assertEqual({key: arrays[key].shape for key in arrays}, {"f1": (7, 5), "f2": (1, 5), "f3": (12, 5)})
 
-    def test_labels_go_everywhere_and_back(self) -> None:
+    def test_labels_round_trip_through_all_formats(self) -> None:
         states = HTK / "state.list"
         mlf, text, archive, arrays = (self.folder / name for name in ("x.mlf", "x.ctf", "x.ark", "x.npz"))
         cr.mlf_to_text(HTK / "lab.mlf", text, "labels", states)
@@ -57,7 +57,7 @@ class Conversions(unittest.TestCase):
             self.assertEqual(loaded["u1"].tolist(), [0, 0, 0, 1, 1, 1, 2])
             self.assertEqual(loaded["u5"].dtype, np.int32)
 
-    def test_errors_and_exceptions_come_through(self) -> None:
+    def test_errors_and_exceptions_propagate(self) -> None:
         with self.assertRaises(cr.ReaderError) as caught:
             cr.mlf_to_kaldi(HTK / "lab.mlf", self.folder / "x.ark")
         self.assertTrue(str(caught.exception.file).endswith("lab.mlf"))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import cntk_reader
 
-#: What the programs have in common. `ready` tells the test that the program waits, or is about to loop.
+#: The common part of the programs. `ready` tells the test that the program waits, or is about to
+#: loop.
 COMMON = """
 import os, signal, threading, time
 import numpy as np
@@ -76,7 +77,7 @@ except KeyboardInterrupt:
 go_on.set()
 """
 
-#: By what waits or loops: which users' code waits if any does, and the program.
+#: By description of the wait or loop: the users' code that waits, if any, and the program.
 PROGRAMS = {
     "opening lists sequences": ("get_sequences", "blocks.set(); MinibatchSource(Listed())"),
     "opening opens a file": ("open", "blocks.set(); MinibatchSource(remote())"),
@@ -96,7 +97,8 @@ PROGRAMS = {
         "get_chunk",
         (
             "source = MinibatchSource(Rows(), randomize=False); source.next_minibatch(9); blocks.set()\n"
-            # Slowly: a read that runs out of chunks before the load ahead says so would wait itself.
+            # Slowly: a read that runs out of chunks before the prefetch reports it would wait
+            # itself.
             "while not lines: source.next_minibatch(9); time.sleep(0.01)\n"
             "source.close()"
         ),
@@ -192,14 +194,14 @@ PROGRAMS = {
 }
 
 
-#: Most of their time passes in the package, and Python drops an interrupt that comes in a finalizer.
+#: Programs that mostly run in the package. Python drops an interrupt that arrives in a finalizer.
 LOSES = {"an endless loop over files"}
 
 
 class Programs(unittest.TestCase):
     @staticmethod
     def _interrupted(child, again):
-        """The output of a program after Ctrl-C, pressed once, or `again` until the program ends."""
+        """Returns the output of a program after Ctrl-C, sent once, or repeatedly if `again`."""
         for _ in range(11 if again else 0):
             child.send_signal(signal.SIGINT)
             try:
@@ -209,7 +211,7 @@ class Programs(unittest.TestCase):
         child.send_signal(signal.SIGINT)
         return child.communicate(timeout=60)
 
-    def test_each_ends_by_one_interrupt(self):
+    def test_one_interrupt_ends_each_program(self):
         environment = {**os.environ, "PYTHONPATH": str(Path(cntk_reader.__file__).parents[1])}
         for name, (blocked, program) in PROGRAMS.items():
             if "torch" in program and importlib.util.find_spec("torch") is None:

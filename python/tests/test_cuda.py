@@ -1,4 +1,4 @@
-"""Minibatches for a GPU, with a CUDA driver and events made for the tests: page-locked memory, kept until it is copied."""
+"""Minibatches for a GPU, with a simulated CUDA driver and events: page-locked until copied."""
 
 import ctypes
 import gc
@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 from cntk_reader import MinibatchSource, from_arrays
 
-#: Counts what is registered, and refuses calls without a current context.
+#: A driver that counts registrations, and refuses calls without a current context.
 DRIVER = """
 #include <stddef.h>
 static __thread void *current;
@@ -70,7 +70,7 @@ class PageLock(unittest.TestCase):
     def is_registered(self, array):
         return bool(self.driver.is_registered(ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)))
 
-    def test_minibatches_are_page_locked_until_they_are_freed(self):
+    def test_minibatches_page_locked_until_freed(self):
         source = open_source()
         self.assertTrue(source._lock_pages(1, self.library))
         self.assertEqual(ctypes.c_int.in_dll(self.driver, "device").value, 101)
@@ -89,14 +89,14 @@ class PageLock(unittest.TestCase):
         gc.collect()
         self.assertEqual(self.driver.registered(), 0)
 
-    def test_without_a_driver_or_device_nothing_changes(self):
+    def test_missing_driver_or_device_is_ignored(self):
         source = open_source()
         for device, library in ((0, "libno-such-driver.so"), (7, self.library), (0, "libc.so.6")):
             self.assertFalse(source._lock_pages(device, library))
         self.assertEqual(sum(len(minibatch["x"].array[0]) for minibatch in source), 64)
         self.assertEqual(self.driver.registered(), 0)
 
-    def test_a_closed_source(self):
+    def test_closed_source(self):
         source = open_source()
         source.close()
         with self.assertRaisesRegex(Exception, "closed"):
@@ -105,7 +105,8 @@ class PageLock(unittest.TestCase):
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
 class Copies(unittest.TestCase):
-    """The GPU copies when an event is waited for, as late as it can: what it finds then has to be right."""
+    """The simulated GPU copies as late as possible, when an event is waited for; the data must be
+    intact."""
 
     def setUp(self):
         import cntk_reader.torch
@@ -126,7 +127,7 @@ class Copies(unittest.TestCase):
                 test.copied += [tensor.clone() for tensor in self.started]
                 self.started = []
 
-        # A view of the memory, as the GPU has it: it keeps nothing alive.
+        # A view of the memory that keeps nothing alive, like the GPU's.
         def view(tensor):
             count = tensor.numel()
             return torch.frombuffer((ctypes.c_int32 * count).from_address(tensor.data_ptr()), dtype=torch.int32)
@@ -151,14 +152,14 @@ class Copies(unittest.TestCase):
             start = number % 16 * 200_000
             self.assertEqual((int(tensor[0]), int(tensor[-1])), (start, start + 199_999))
 
-    def test_minibatches_are_kept_until_they_are_copied(self):
+    def test_minibatches_kept_until_copied(self):
         dataset = self.module.Dataset(open_source(), device="cuda")
         for _ in range(3):
             for _ in dataset:
                 pass
         self.check(48)
 
-    def test_a_loop_that_is_left_waits(self):
+    def test_abandoned_loop_waits_for_copies(self):
         dataset = self.module.Dataset(open_source(), device="cuda:0")
         loop = iter(dataset)
         for _ in range(5):
@@ -167,7 +168,7 @@ class Copies(unittest.TestCase):
         self.check(5)
         self.assertEqual(self.started, [])
 
-    def test_an_error_while_copying(self):
+    def test_error_while_copying(self):
         dataset = self.module.Dataset(open_source(), device="cuda")
         start_view = self.module._copied
 

@@ -1,4 +1,4 @@
-"""Streams that are declared: each exists in the data, none is lost, and what is said of it has an effect."""
+"""Declared streams: each must exist in the data, none is lost, and every setting has an effect."""
 
 import tempfile
 import unittest
@@ -41,8 +41,8 @@ DUMP = (
 )
 
 
-class OfBinaryFiles(unittest.TestCase):
-    def test_each_is_in_the_file(self):
+class BinaryFiles(unittest.TestCase):
+    def test_streams_must_be_in_the_file(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = str(Path(folder.name) / "x.cbf")
@@ -61,7 +61,7 @@ class OfBinaryFiles(unittest.TestCase):
             (StreamDefs(Words=StreamDef()), "The file has no stream 'Words'."),
             (StreamDefs(q=StreamDef("words"), r=StreamDef("words")), "has two names: 'q' and 'r'"),
             (StreamDefs(words=StreamDef("features")), "Two streams with the same name 'words'"),
-            (StreamDefs(features=StreamDef(shape=3)), "'features' has samples of 2 values .* said to have 3"),
+            (StreamDefs(features=StreamDef(shape=3)), "'features' has samples of 2 values .* declared with 3"),
             (StreamDefs(features=StreamDef(is_sparse=True)), "'features' is dense"),
         ]
         for streams, message in table:
@@ -69,8 +69,8 @@ class OfBinaryFiles(unittest.TestCase):
                 MinibatchSource(CBFDeserializer(path, streams))
 
 
-class OfEveryKind(unittest.TestCase):
-    def test_names_that_differ_in_case_alone(self):
+class AllDeserializers(unittest.TestCase):
+    def test_names_differing_only_in_case(self):
         streams = {"x": StreamDef(shape=1), "X": StreamDef(shape=2)}
         for make in (
             lambda: StreamDefs(**streams),
@@ -78,10 +78,10 @@ class OfEveryKind(unittest.TestCase):
             lambda: CBFDeserializer("x.cbf", streams),
             lambda: ImageDeserializer("x.map", {"x": StreamDef("image"), "X": StreamDef("label", 3)}),
         ):
-            with self.assertRaisesRegex(ValueError, "'x' and 'X' differ in upper and lower case alone"):
+            with self.assertRaisesRegex(ValueError, "'x' and 'X' differ only in case"):
                 make()
 
-    def test_what_has_no_effect_is_an_error(self):
+    def test_settings_without_effect_are_errors(self):
         said = {
             "field": "f",
             "context": (1, 1),
@@ -112,11 +112,11 @@ class OfEveryKind(unittest.TestCase):
                     if option in used.split():
                         make(streams)
                     else:
-                        with self.assertRaisesRegex(ValueError, f"knows nothing of '{option}'"):
+                        with self.assertRaisesRegex(ValueError, f"does not support '{option}'"):
                             make(streams)
 
     def test_any_name_and_path(self):
-        """Names, fields and paths with characters that a configuration has no way to write."""
+        """Names, fields and paths with characters that a configuration cannot express."""
         with tempfile.TemporaryDirectory() as folder:
             for name in ("seed", "dim", "file", "a b=c;d", '"quoted"', "$x$ [1] (2) # 3", "default", "'", "ä\nb"):
                 path = Path(folder) / f"{name} #.ctf"
@@ -127,32 +127,32 @@ class OfEveryKind(unittest.TestCase):
                     self.assertEqual(source.next_minibatch(2)[name].array.tolist(), [[[1, 2], [3, 4]]])
                     self.assertEqual(list(source.reopen().streams), [name])
             for name in ("", "a\0b"):
-                with self.assertRaisesRegex(ValueError, "is no name of an option or a stream"):
+                with self.assertRaisesRegex(ValueError, "is not a valid name of an option or a stream"):
                     MinibatchSource(CTFDeserializer("a", {name: StreamDef(shape=1)}))
 
     def test_values_of_options(self):
         data = from_arrays(x=np.ones((4, 1), np.float32))
         for value, message in [
-            (None, "The option 'prefetch' is None. For its default, leave it out."),
-            (object(), "is no value of an option"),
-            ([object()], "is no value of an option"),
-            (b"x", "is no value of an option"),
+            (None, "The option 'prefetch' is None. Omit it to get its default."),
+            (object(), "is not a valid value for the option"),
+            ([object()], "is not a valid element of the list"),
+            (b"x", "is not a valid value for the option"),
         ]:
             with self.assertRaisesRegex(TypeError, message):
                 MinibatchSource(data, options={"prefetch": value})
-        with self.assertRaisesRegex(OverflowError, "no number of 64 bits"):
+        with self.assertRaisesRegex(OverflowError, "does not fit in 64 bits"):
             MinibatchSource(data, options={"randomizationSeed": 2**64})
         with MinibatchSource(data, options={"randomizationSeed": 2**64 - 1, "prefetch": np.bool_(False)}) as source:
             self.assertEqual(source.next_minibatch(4)["x"].num_samples, 4)
 
-    def test_two_of_one_field(self):
+    def test_duplicate_fields(self):
         for kind in (ImageDeserializer, Base64ImageDeserializer):
             for field in ("image", "label"):
                 streams = StreamDefs(a=StreamDef(field, 3), b=StreamDef(field, 3))
                 with self.subTest(kind=kind, field=field), self.assertRaisesRegex(ValueError, f"the field '{field}'"):
                     kind("x", streams).section()
 
-    def test_two_deserializers_with_one_stream(self):
+    def test_duplicate_streams(self):
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "x.ctf")
             Path(path).write_text("|x 1\n|x 2\n")
@@ -163,7 +163,7 @@ class OfEveryKind(unittest.TestCase):
                     MinibatchSource(two)
 
 
-class OfUsers(unittest.TestCase):
+class UserStreams(unittest.TestCase):
     def deserializer(self, base, names, **attributes):
         class Data(base):
             def stream_infos(self):
@@ -195,15 +195,15 @@ class OfUsers(unittest.TestCase):
 
     def test_flags(self):
         for flag in ("thread_safe", "has_text_keys"):
-            with self.assertRaisesRegex(TypeError, f"Data.{flag} has to be True or False, and is 'no'"):
+            with self.assertRaisesRegex(TypeError, f"Data.{flag} must be True or False, not 'no'"):
                 MinibatchSource(self.deserializer(ComposableUserDeserializer, ["a"], **{flag: "no"}))
 
 
-class TypesOfText(unittest.TestCase):
-    """Types of values, and ids, of streams of text."""
+class TextTypes(unittest.TestCase):
+    """Element types and ids of text streams."""
 
     def read(self, text: str, **streams: StreamDef):
-        """The source, and its only minibatch."""
+        """Returns the source and its only minibatch."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = Path(folder.name, "x.ctf")
@@ -226,7 +226,7 @@ class TypesOfText(unittest.TestCase):
             self.assertEqual((source.streams["w"].classes, source.streams["w"].shape), (5, ()))
             self.assertIsNone(source.streams["p"].classes)
 
-    def test_what_does_not_fit_is_refused(self):
+    def test_mismatched_dtype_and_ids(self):
         with self.assertRaisesRegex(ReaderError, "A value does not fit: 256. Expected an integer from 0 to 255"):
             self.read("|p 256\n", p=StreamDef(shape=1, dtype="uint8"))
         for options in ({"dtype": "complex64"}, {"ids": "uint8", "is_sparse": True}):

@@ -1,4 +1,4 @@
-"""Programs end in order by themselves, whatever their threads are doing; and callbacks fail in order, whatever is raised in them."""
+"""Orderly exit whatever threads are doing, and orderly errors whatever callbacks raise."""
 
 import subprocess
 import sys
@@ -27,14 +27,14 @@ from .programs import PACKAGE, Programs
 
 
 class Ends(Programs):
-    def test_daemon_threads_that_read(self):
+    def test_reading_daemon_threads(self):
         kinds = ("a.ctf", "user", "slow", "image", "remote")
         self.check(*(f"for _ in range(3): start({kind!r})" for kind in kinds))
 
-    def test_a_daemon_thread_that_reads_a_source_of_the_main_thread(self):
+    def test_daemon_thread_reading_main_threads_source(self):
         self.check(*(f"own = source({kind!r}); start(own)" for kind in ("a.ctf", "slow", "remote")))
 
-    def test_an_open_generator(self):
+    def test_open_generator(self):
         kinds = ("a.ctf", "slow", "image")
         self.check(
             *(
@@ -43,16 +43,16 @@ class Ends(Programs):
             )
         )
 
-    def test_chunks_that_are_loaded_ahead(self):
+    def test_prefetched_chunks(self):
         self.check("own = source('slow'); own.next_minibatch(64)")
 
-    def test_a_callback_that_outlasts_the_program(self):
-        # Longer than the library by itself waits at the end of a process.
+    def test_callback_outlasting_the_program(self):
+        # The callback takes longer than the library itself waits at process exit.
         self.check("own = stuck()", runs=1)
 
 
 class Subinterpreters(unittest.TestCase):
-    def test_they_are_refused(self):
+    def test_import_is_refused(self):
         interpreters = next((name for name in ("_interpreters", "_xxsubinterpreters") if find_spec(name)), None)
         if interpreters is None:
             self.skipTest("this Python has no module for subinterpreters")
@@ -65,8 +65,8 @@ class Subinterpreters(unittest.TestCase):
             "except Exception as error: print(error)\n"
             "interpreters.destroy(made)"
         )
-        # Since version 3.12 Python refuses to load the module where the subinterpreter has a lock of
-        # its own. Where it shares the main interpreter's lock, the module itself refuses.
+        # From 3.12 on, Python refuses to load the module in a subinterpreter with its own GIL. In
+        # one that shares the main interpreter's GIL, the module itself refuses.
         kinds = ["", "'isolated'", "'legacy'"] if interpreters == "_interpreters" else ["", "isolated=False"]
         for kind in kinds:
             with self.subTest(kind):
@@ -78,7 +78,7 @@ class Subinterpreters(unittest.TestCase):
 
 
 class Odd(BaseException):
-    """Exceptions with texts that are hard to make, or hard to pass on."""
+    """Exceptions whose text is hard to get or to pass on."""
 
 
 class NoText(Odd):
@@ -186,7 +186,7 @@ class FailingFiles(FileSystem):
 
 
 class Callbacks(unittest.TestCase):
-    def test_every_exception_of_get_chunk_is_an_error(self):
+    def test_any_exception_in_get_chunk_is_an_error(self):
         for name, error in ODD.items():
             with self.subTest(name), MinibatchSource(Fails(error, "get_chunk")) as source:
                 for _ in range(3):
@@ -197,7 +197,7 @@ class Callbacks(unittest.TestCase):
                     self.assertIn(type(error).__name__, str(caught.exception))
                     self.assertLess(len(str(caught.exception)), 30_000)
 
-    def test_every_exception_of_a_file_system_is_an_error(self):
+    def test_any_exception_in_file_system_is_an_error(self):
         self.addCleanup(unmount, "failing")
         for place in ("open", "size", "read_at", "identity"):
             for name, error in ODD.items():
@@ -210,7 +210,7 @@ class Callbacks(unittest.TestCase):
                             ).next_minibatch(1)
                         self.assertIn(type(error).__name__, str(caught.exception))
 
-    def test_a_file_system_that_gives_no_bytes(self):
+    def test_file_system_returning_non_bytes(self):
         class Texts(FailingFile):
             def read_at(self, offset, count):
                 return self.system.error
@@ -222,10 +222,10 @@ class Callbacks(unittest.TestCase):
         self.addCleanup(unmount, "texts")
         for given, name in (("|x 1", "str"), (None, "NoneType"), ([1, 2], "list")):
             mount("texts", Files(given, None))
-            with self.subTest(name), self.assertRaisesRegex(ReaderError, f"read_at gives bytes, and {name} is none"):
+            with self.subTest(name), self.assertRaisesRegex(ReaderError, f"read_at must return bytes, not {name}"):
                 MinibatchSource(CTFDeserializer("texts://a", StreamDefs(x=StreamDef(shape=1)))).next_minibatch(1)
 
-    def test_recursion_without_end(self):
+    def test_infinite_recursion(self):
         class Recursive(Fails):
             def get_chunk(self, chunk_id):
                 return recursion()
@@ -234,7 +234,7 @@ class Callbacks(unittest.TestCase):
             source.next_minibatch(2)
         self.assertIsInstance(caught.exception.__cause__, RecursionError)
 
-    def test_a_log_callback_that_raises(self):
+    def test_raising_log_callback(self):
         def fail(_level, _line):
             raise NoText
 

@@ -1,5 +1,7 @@
-"""Programs, threads and children that end in every way while sources are open: their exit codes,
-and nothing on standard error."""
+"""Programs, threads and children that exit in every way while sources are open.
+
+The tests check exit codes, and that standard error is empty.
+"""
 
 import os
 import signal
@@ -16,13 +18,13 @@ class Exits(Programs):
     def test_by_sys_exit_while_threads_read(self):
         self.check(*(f"start({kind!r}); start('user'); sys.exit(3)" for kind in KINDS), code=3)
 
-    def test_by_sys_exit_while_sources_load_ahead(self):
+    def test_by_sys_exit_while_sources_prefetch(self):
         self.check(*(f"own = source({kind!r}); number(own); sys.exit(3)" for kind in KINDS), code=3, output="200\n")
 
-    def test_by_an_exception(self):
+    def test_by_exception(self):
         self.check(*(f"quietly(); own = source({kind!r}); start(own); 1 / 0" for kind in KINDS), code=1)
 
-    def test_by_an_exception_that_python_shows(self):
+    def test_by_exception_with_hook(self):
         program = "sys.excepthook = lambda *what: print(what[0].__name__)\nstart('slow')\n"
         self.check(program + "own = source('a.ctf'); own.next_minibatch(-1)", code=1, output="ValueError\n")
 
@@ -47,7 +49,7 @@ class Exits(Programs):
         programs = [f"start({kind!r}); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)" for kind in KINDS]
         self.check(*programs, "own = stuck(); signal.raise_signal(signal.SIGTERM)", code=-signal.SIGTERM)
 
-    def test_by_a_handler_of_sigterm(self):
+    def test_by_sigterm_handler(self):
         handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
         press = "press(signal.SIGTERM, 0.1)\n"
         programs = [f"{handler}own = source({kind!r})\n{press}read(own)" for kind in KINDS]
@@ -72,15 +74,15 @@ class Exits(Programs):
 
 
 class Callbacks(Programs):
-    """Exceptions that end programs, raised inside callbacks."""
+    """Exceptions that end programs, raised in callbacks."""
 
-    def test_sys_exit_on_the_thread_of_the_caller(self):
+    def test_sys_exit_on_calling_thread(self):
         leave = "def leave(*_): sys.exit(4)\nown = source('slow'); number(own)\n"
         opening = "Rows.stream_infos = leave\nsource('user')"
         progress = "compress('a.ctf', f'{os.getpid()}.zst', progress=leave)"
         self.check(*(leave + call for call in (opening, progress)), code=4, output="200\n")
 
-    def test_sys_exit_on_a_thread_of_the_library(self):
+    def test_sys_exit_on_library_thread(self):
         program = """
 quietly()
 class Fails(Rows):
@@ -96,12 +98,12 @@ def go():
             goes = program.format(raising)
             ends = ("own = go()", "thread = threading.Thread(target=go); thread.start(); thread.join()")
             self.check(*(goes + end for end in ends), output=f"{name} user\n" * 2)
-            # And nobody catches it.
+            # Uncaught.
             self.check(goes + "MinibatchSource(Fails()).next_minibatch(9)", code=1)
 
-    def test_sys_exit_in_a_source_inside_a_callback(self):
-        # It loads on a thread of its own. Each of the reads fails, and the exception is the last
-        # one of the causes.
+    def test_sys_exit_in_nested_source(self):
+        # The inner source loads on its own thread. Both reads fail, and the exception is the last
+        # cause.
         program = """
 class Inner(Rows):
     def get_chunk(self, chunk): {raising}
@@ -115,7 +117,7 @@ except ReaderError as error:
         for raising, name in (("sys.exit(4)", "SystemExit"), ("raise KeyboardInterrupt", "KeyboardInterrupt")):
             self.check(program.format(raising=raising), output=f"ReaderError\nReaderError\n{name}\n")
 
-    def test_ctrl_c_in_a_callback_of_the_caller(self):
+    def test_ctrl_c_in_callback_on_calling_thread(self):
         program = """
 def leave(*_): raise KeyboardInterrupt
 own = source('slow'); number(own)
@@ -130,10 +132,10 @@ number(own)
 
 
 class Threads(Programs):
-    """Threads that are somewhere in the library or in a callback when the main thread returns."""
+    """Threads in the library or in a callback when the main thread returns."""
 
     def test_daemons_inside_callbacks(self):
-        # Their threads go on with nothing, and may fail before the end.
+        # Their threads continue without callbacks, and may fail before the end.
         waits = """
 quietly()
 def wait(*_): entered.set(); time.sleep(0.3)
@@ -166,7 +168,7 @@ threading.Thread(target=go, daemon=True).start(); entered.wait(60)
             "threading.Thread(target=go, daemon=True).start(); assert entered.wait(60)"
         )
 
-    def test_daemons_that_open_and_close(self):
+    def test_daemons_opening_and_closing(self):
         again = "\ndef go():\n    while True: {}\nfor _ in range(3): threading.Thread(target=go, daemon=True).start()\ntime.sleep(0.2)"
         self.check(
             again.format("own = source('a.ctf'); own.next_minibatch(9); own.close()"),
@@ -176,8 +178,8 @@ threading.Thread(target=go, daemon=True).start(); entered.wait(60)
             again.format("set_threads(2); get_threads(); set_log_callback(None)"),
         )
 
-    def test_others_than_daemons_read_on(self):
-        # Python waits for them before it ends anything.
+    def test_non_daemon_threads_read_on(self):
+        # Python waits for them before it finalizes anything.
         self.check(
             *(
                 f"def go(): thread.join(); print('all', flush=True)\n"
@@ -187,7 +189,7 @@ threading.Thread(target=go, daemon=True).start(); entered.wait(60)
             output="all\n",
         )
 
-    def test_sys_exit_of_a_thread(self):
+    def test_sys_exit_in_thread(self):
         program = (
             "quietly()\ndef go(): own = source({!r}); own.next_minibatch(9); {}\nthread = threading.Thread(target=go)\n"
         )
@@ -197,9 +199,9 @@ threading.Thread(target=go, daemon=True).start(); entered.wait(60)
 
 
 class Objects(Programs):
-    """Sources that nobody has closed when the interpreter ends."""
+    """Sources that are still open when the interpreter exits."""
 
-    def test_loops_left_half_way(self):
+    def test_abandoned_loops(self):
         self.check(
             *(f"own = source({kind!r}, minibatch_size=64); rest = iter(own); next(rest)" for kind in KINDS),
             *(f"rest = next(source({kind!r}, minibatch_size=64).epochs()); next(rest); next(rest)" for kind in KINDS),
@@ -224,7 +226,7 @@ class Objects(Programs):
 
     def test_finalizers(self):
         late = "class Late:\n    def __init__(self): self.own = source({!r}); number(self.own)\n    def __del__(self): {}\nlate = Late()\n"
-        # The interpreter has ended the sources by then.
+        # The package's exit handler has already closed the sources.
         closed = (
             "\n        try: number(self.own)\n        except ReaderError as error: os.write(1, error.kind.encode())"
         )
@@ -235,15 +237,15 @@ class Objects(Programs):
             output="200\n",
         )
 
-    def test_handlers_of_the_end(self):
+    def test_atexit_handlers(self):
         after = "own = source({!r}); number(own)\natexit.register(lambda: number(own))"
         self.check(*(after.format(kind) for kind in ("a.ctf", "slow", "remote")), output="200\n" * 2)
         opens = "atexit.register(lambda: number(source({!r})))"
         self.check(*(opens.format(kind) for kind in ("a.ctf", "slow", "image", "remote")), output="200\n")
 
-    def test_handlers_of_the_end_that_were_there_before(self):
-        # They run after the package's, which ends all sources. Files can be read even then; no
-        # Python code is called any more.
+    def test_earlier_atexit_handlers(self):
+        # They run after the package's handler, which closes all sources. Files can still be read,
+        # but Python code is no longer called.
         program = """
 def show(own):
     try: number(own() if callable(own) else own)
@@ -260,7 +262,7 @@ own = source({!r}); number(own)
 
 
 class Forks(Programs):
-    def test_children_of_a_process_that_reads(self):
+    def test_children_of_reading_process(self):
         fork = """
 quietly(); start('a.ctf'); own = source({!r}); number(own)
 fork = os.fork()
@@ -287,10 +289,10 @@ else:
                 for kind in ("a.ctf", "slow")
                 for work in ("pass", "other = own.reopen(); other.next_minibatch(9)", "start('user')")
             ]
-            # The child writes no line of its own, so that both have the parent's lines only.
+            # The child writes no lines itself, so both have only the parent's.
             self.check(*programs, output=f"200\n{code}\n")
 
-    def test_children_of_a_thread_and_of_a_callback(self):
+    def test_children_forked_in_thread_and_callback(self):
         in_thread = """
 own = source('slow'); number(own)
 def go():
@@ -314,7 +316,7 @@ print(codes[1])
 """
         self.check(in_thread, in_callback, output="200\n5\n")
 
-    def test_children_of_children(self):
+    def test_grandchildren(self):
         self.check(
             "own = source('slow'); number(own)\nfor _ in range(3):\n    fork = os.fork()\n    if fork: sys.exit(code(fork))\n"
             "    own = own.reopen(); own.next_minibatch(9)\n"
@@ -354,7 +356,7 @@ class Multiprocessing(Programs):
         programs = [CHILDREN.format(method) + "".join(f"    {line}\n" for line in lines) for method in METHODS]
         self.check(*programs, output=f"200\n{output}", **({} if runs is None else {"runs": runs}))
 
-    def test_children_that_read(self):
+    def test_reading_children(self):
         self.check_children(
             "for kind in ('a.ctf', 'slow'): ended(Process(target=reads, args=(source(kind),)))",
             "ended(Process(target=makes, args=(Rows(),)))",
@@ -362,7 +364,7 @@ class Multiprocessing(Programs):
             output="0\n" * 4,
         )
 
-    def test_children_that_exit_and_raise(self):
+    def test_exiting_and_raising_children(self):
         self.check_children(
             "ended(Process(target=leaves, args=(own,)))",
             "ended(Process(target=raises, args=(own,)))",
@@ -370,7 +372,7 @@ class Multiprocessing(Programs):
             output="4\n1\n200\n",
         )
 
-    def test_children_that_are_ended(self):
+    def test_terminated_children(self):
         self.check_children(
             "for end in ('terminate', 'kill'):",
             "    ready = context.Event()",
@@ -390,7 +392,7 @@ class Multiprocessing(Programs):
             output="80\n80\n",
         )
 
-    def test_the_method_of_the_program(self):
+    def test_global_start_method(self):
         program = CHILDREN.replace("    context = multiprocessing.get_context({!r})\n", "")
         program = program.replace("context.", "multiprocessing.")
         for method in METHODS:
@@ -399,7 +401,7 @@ class Multiprocessing(Programs):
 
 
 class Started(unittest.TestCase):
-    def test_imported_and_not_used(self):
+    def test_import_without_use(self):
         environment = {**os.environ, "PYTHONPATH": PACKAGE}
         for program in ("import cntk_reader", "import cntk_reader, sys; sys.exit()", "import cntk_reader._native"):
             command = [sys.executable, "-W", "error", "-c", program]

@@ -1,4 +1,4 @@
-"""Wrong arguments: errors list what exists, and show a right call."""
+"""Wrong arguments: errors list the options and show a correct call."""
 
 import dataclasses
 import inspect
@@ -27,21 +27,21 @@ OF_IMAGES = {field.name for field in dataclasses.fields(cntk_reader.ImageDeseria
 
 class Explain(unittest.TestCase):
     def message(self, call, kind=TypeError):
-        """The text of the error that the call raises."""
+        """Returns the text of the error that the call raises."""
         with self.assertRaises(kind) as caught:
             call()
         return str(caught.exception)
 
-    def test_a_number_is_no_stream(self):
+    def test_number_is_not_a_stream(self):
         message = self.message(lambda: StreamDefs(features=64))
         self.assertIn("The stream 'features' is 64, not a StreamDef.", message)
         self.assertIn("StreamDefs(features=StreamDef(shape=64)", message)
         message = self.message(lambda: CTFDeserializer("a.ctf", {"features": 64}))
         self.assertIn("The stream 'features' is 64", message)
         message = self.message(lambda: CBFDeserializer("a.cbf", [StreamDef()]))
-        self.assertIn("Streams are given by name", message)
+        self.assertIn("Streams must be given by name", message)
 
-    def test_unknown_options_are_named_with_the_nearest_one(self):
+    def test_unknown_option_suggests_nearest(self):
         message = self.message(lambda: StreamDef(shapes=64))
         self.assertIn("There is no option of StreamDef 'shapes'. Did you mean 'shape'?", message)
         self.assertIn("is_sparse", message)
@@ -70,21 +70,21 @@ class Explain(unittest.TestCase):
     def test_numbers_are_checked(self):
         data = from_arrays(x=np.zeros((4, 2), np.float32))
         for call, kind, expected in [
-            (lambda source: source.next_minibatch(1.5), TypeError, "whole number, and 1.5 is none"),
-            (lambda source: source.next_minibatch("2"), TypeError, "whole number, and '2' is none"),
+            (lambda source: source.next_minibatch(1.5), TypeError, "whole number, not 1.5"),
+            (lambda source: source.next_minibatch("2"), TypeError, "whole number, not '2'"),
             (lambda source: source.next_minibatch(True), TypeError, "whole number"),
-            (lambda source: source.next_minibatch(0), ValueError, "at least 1, and is 0"),
+            (lambda source: source.next_minibatch(0), ValueError, "at least 1, but is 0"),
             (lambda source: source.next_minibatch(2**64), ValueError, "at most 18446744073709551615"),
-            (lambda source: source.epochs(-4), ValueError, "at least 0, and is -4"),
-            (lambda source: source.epochs(samples="3"), TypeError, "whole number, and '3' is none"),
-            (lambda source: source.epochs(start=-1), ValueError, "start has to be at least 0"),
-            (lambda source: source.next_minibatch(2)["x"].padded("a"), TypeError, "a number, and 'a' is none"),
-            (lambda source: source.next_minibatch(2)["x"].padded(0, -1), ValueError, "at least 0, and is -1"),
-            (lambda source: source.next_minibatch(2)["x"].padded_indices(0.5), TypeError, "whole number, and 0.5"),
+            (lambda source: source.epochs(-4), ValueError, "at least 0, but is -4"),
+            (lambda source: source.epochs(samples="3"), TypeError, "whole number, not '3'"),
+            (lambda source: source.epochs(start=-1), ValueError, "start must be at least 0"),
+            (lambda source: source.next_minibatch(2)["x"].padded("a"), TypeError, "a number, not 'a'"),
+            (lambda source: source.next_minibatch(2)["x"].padded(0, -1), ValueError, "at least 0, but is -1"),
+            (lambda source: source.next_minibatch(2)["x"].padded_indices(0.5), TypeError, "whole number, not 0.5"),
             (lambda source: source.next_minibatch(2)["x"].padded_indices(2**31), ValueError, "at most 2147483647"),
-            (lambda source: set_threads(-1), ValueError, "number of threads has to be at least 0"),
-            (lambda source: MinibatchSource(data, max_samples=-5), ValueError, "max_samples has to be at least 0"),
-            (lambda source: MinibatchSource(data, max_sweeps=1.5), TypeError, "max_sweeps has to be a whole number"),
+            (lambda source: set_threads(-1), ValueError, "number of threads must be at least 0"),
+            (lambda source: MinibatchSource(data, max_samples=-5), ValueError, "max_samples must be at least 0"),
+            (lambda source: MinibatchSource(data, max_sweeps=1.5), TypeError, "max_sweeps must be a whole number"),
         ]:
             with self.subTest(expected), MinibatchSource(data) as source:
                 self.assertIn(expected, self.message(lambda call=call, source=source: call(source), kind))
@@ -100,7 +100,7 @@ class Explain(unittest.TestCase):
             with MinibatchSource(data, truncation_length=np.int64(2)) as source:
                 self.assertEqual(source.next_minibatch(2)["x"].num_samples, 2)
 
-    def test_missing_arguments_come_with_a_call(self):
+    def test_missing_argument_shows_example(self):
         message = self.message(lambda: CTFDeserializer("a.ctf"))
         self.assertIn("missing a required argument: 'streams'", message)
         self.assertIn("For example: CTFDeserializer(", message)
@@ -108,13 +108,13 @@ class Explain(unittest.TestCase):
     def test_wrong_types_are_named(self):
         for shape in ("64", 6.4, [64], (3, "4"), True):
             self.assertIn("StreamDef(shape=(28, 28))", self.message(lambda shape=shape: StreamDef(shape=shape)))
-        self.assertIn("is no name", self.message(lambda: StreamDef(64)))
+        self.assertIn("is not a name", self.message(lambda: StreamDef(64)))
         self.assertIn("CTFDeserializer(", self.message(lambda: MinibatchSource("train.ctf")))
         two = StreamDefs(a=StreamDef(shape=1, scp="a"), b=StreamDef(shape=1, scp="b"))
         self.assertIn("2 were given", self.message(lambda: KaldiDeserializer(two).section(), ValueError))
 
     def test_help_describes_all_members(self):
-        """Of classes whose members are arguments, and of tuples with names: `help` shows the description of the class."""
+        """`help` on dataclasses and named tuples describes all members."""
         count = 0
         for name in cntk_reader.__all__:
             value = getattr(cntk_reader, name)
@@ -127,27 +127,27 @@ class Explain(unittest.TestCase):
                     text = inspect.getdoc(value)
                     inherited = member in OF_IMAGES and "Otherwise as :class:`ImageDeserializer`" in text
                     is_shown = f"``{member}``" in text or f"``{member}=" in text or inherited
-                    # One stream, which the description shows.
+                    # The single stream is shown by example.
                     self.assertTrue(is_shown or (member == "streams" and "StreamDef(" in text), text)
         self.assertGreater(count, 80)
 
-    def test_a_class_is_no_deserializer(self):
+    def test_class_is_not_a_deserializer(self):
         message = self.message(lambda: MinibatchSource(CTFDeserializer))
-        self.assertIn("A source reads deserializers, and <class", message)
+        self.assertIn("A source reads deserializers, but <class", message)
 
-    def test_shares_of_an_image_are_at_most_all_of_it(self):
+    def test_image_shares_are_at_most_one(self):
         for option in ("side_ratio", "area_ratio"):
             for value in (2, 1.5, (0.5, 1.5), -0.1):
                 with self.subTest(option, value=value):
                     self.assertIn(option, self.message(lambda: Crop("RandomSide", **{option: value}), ValueError))  # noqa: B023
         self.assertEqual(Crop("RandomSide", aspect_ratio=5.0).aspect_ratio, 5.0)
 
-    def test_an_option_that_is_none_is_named(self):
+    def test_none_option_is_named(self):
         data = CTFDeserializer("a.ctf", StreamDefs(x=StreamDef(shape=3)))
         message = self.message(lambda: MinibatchSource(data, options={"prefetch": None}))
         self.assertIn("The option 'prefetch' is None.", message)
 
-    def test_numbers_of_a_state_are_whole_and_not_negative(self):
+    def test_state_numbers_are_nonnegative_integers(self):
         for is_begun in (False, True):
             with MinibatchSource(from_arrays(x=np.ones((3, 1), np.float32)), minibatch_size=1) as source:
                 if is_begun:
@@ -159,8 +159,8 @@ class Explain(unittest.TestCase):
                         self.assertIn("'minibatchSourcePosition' of the state", message)
                 self.assertEqual(source.next_minibatch()["x"].num_samples, 1)
 
-    def test_errors_of_the_library_are_in_the_words_of_python(self):
-        """No line of a configuration that nobody has written, and options as Python has them. In a text they stay as they are."""
+    def test_library_errors_use_python_names(self):
+        """Errors name options as Python does, without configuration lines; texts keep theirs."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a.ctf"
             for text, stream, options, wanted in (
@@ -198,8 +198,8 @@ class Explain(unittest.TestCase):
             message = self.message(lambda: MinibatchSource.from_text(config).next_minibatch(1), cntk_reader.ReaderError)
             self.assertIn("Set 'dim' to one more than the largest index", message)
 
-    def test_defaults_are_words(self):
-        """No signature that `help` shows has a number like 18446744073709551615."""
+    def test_signatures_show_no_sentinels(self):
+        """Signatures in `help` contain no numbers like 18446744073709551615."""
         for name in cntk_reader.__all__:
             value = getattr(cntk_reader, name)
             members = vars(value).values() if inspect.isclass(value) else [value]

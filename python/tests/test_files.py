@@ -41,7 +41,7 @@ def digits(**settings):
 
 
 class Inspection(unittest.TestCase):
-    """What can be asked of a source beside minibatches."""
+    """Facts about a source besides its minibatches."""
 
     def test_sizes_progress_and_memory(self) -> None:
         with digits() as source:
@@ -61,7 +61,7 @@ class Inspection(unittest.TestCase):
 class SeveralFiles(unittest.TestCase):
     """A list of files, and a pattern."""
 
-    def test_they_are_read_one_after_the_other(self) -> None:
+    def test_files_read_in_order(self) -> None:
         lines = DIGITS.read_text().splitlines(keepends=True)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -82,16 +82,17 @@ class SeveralFiles(unittest.TestCase):
             self.assertIn(f"No file in the folder '{folder}'", str(caught.exception))
 
 
-#: Recorded cases in which CNTK mixes the channels of images. This library delivers the channels that were asked for.
+#: Recorded cases in which CNTK mixes up the channels of images. This library delivers the requested
+#: ones.
 MIXED = frozenset((ROOT / "tests" / "golden" / "mixed-channels.txt").read_text().split())
 
 
 class Golden(unittest.TestCase):
-    """What CNTK 2.7 was recorded to deliver, through Python: cases of one epoch."""
+    """Recordings of CNTK 2.7, replayed through Python: cases of one epoch."""
 
     def test_records(self):
         compared = 0
-        #: Cases in which values of images differ.
+        #: Cases in which image values differ.
         self.different = set()
         for path in sorted((ROOT / "tests" / "golden").glob("*.json")):
             for case in json.loads(path.read_text()):
@@ -109,7 +110,8 @@ class Golden(unittest.TestCase):
             (folder / file["name"]).write_bytes(content)
         text = "\n".join(case["config"]).replace("@DIR@", str(folder))
         start = case["steps"][0]["op"].split() if case["steps"] else ["start"] + ["1"] * 9
-        # The source's way to start: at the beginning, across the ends of sweeps. Other steps change sizes and workers.
+        # Only cases that start as a source does: at the beginning, crossing the ends of sweeps.
+        # Other steps change sizes and workers.
         workers, rank, size, _, _, cross, samples, sweeps, epoch = start[1:]
         if start[0] != "start" or cross != "1" or epoch != "0":
             return 0
@@ -179,7 +181,8 @@ class Golden(unittest.TestCase):
                 self.assertEqual(csr.indptr.tolist(), stream["cols"])
 
     def note_difference(self, name, values, recorded):
-        """An image has as many values as CNTK delivers; they may be other ones."""
+        """Checks that an image has as many values as CNTK delivers, and records different
+        values."""
         self.assertEqual(len(values), len(recorded))
         if (values != np.array([float(value) for value in recorded], values.dtype)).any():
             self.different.add(name)
@@ -191,14 +194,14 @@ class Golden(unittest.TestCase):
         expected = np.array([float(value) for value in recorded], values.dtype)
         self.assertEqual(len(values), len(expected))
         unsigned = "u4" if values.dtype == np.float32 else "u8"
-        # The records have no signs of zeros and NaNs.
+        # The recordings lack the signs of zeros and NaNs.
         same = (values == expected) | (np.isnan(values) & np.isnan(expected))
         same &= (values == 0) | np.isnan(values) | (values.view(unsigned) == expected.view(unsigned))
         self.assertTrue(same.all(), f"{values} instead of {recorded}")
 
 
 class Views(unittest.TestCase):
-    def test_arrays_lie_in_the_minibatch(self):
+    def test_arrays_are_views(self):
         minibatch = digits().next_minibatch(100)
         part = minibatch["features"]
         self.assertIs(part.array.base, minibatch)
@@ -221,7 +224,7 @@ class Views(unittest.TestCase):
         sequence = source.next_minibatch(50)["labels"].as_sequences()[3]
         source.close()
         del source
-        # Memory that was given back would be used by these.
+        # These would reuse released memory.
         with digits(randomize=True) as other:
             for _ in range(20):
                 other.next_minibatch(50)
@@ -265,8 +268,8 @@ class Continuing(unittest.TestCase):
                 self.assertEqual(other.cntk_state(), state)
                 self.assertTrue((self.rest(other, 60) == expected).all())
 
-    def test_the_first_state_begins_again(self):
-        """Also after reads with the same arguments, and with CNTK's state in it."""
+    def test_initial_state_restarts(self):
+        """Also after reads with the same arguments, and if it contains a CNTK state."""
         with digits(max_sweeps=1, minibatch_size=60) as source, digits(max_sweeps=1, minibatch_size=60) as other:
             first = source.state_dict()
             expected = self.rest(source, 60)
@@ -413,8 +416,8 @@ class Errors(unittest.TestCase):
 class Readme(unittest.TestCase):
     TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 
-    def test_programs_print_what_it_says(self):
-        """All programs, in one folder, one after the other."""
+    def test_programs_print_documented_output(self):
+        """Runs all programs in one folder, one after the other."""
         programs = re.findall(r"```python\n(.*?)```(?:\n\n```(?:text)?\n(.*?)```)?", self.TEXT, re.DOTALL)
         self.assertGreaterEqual(len(programs), 7)
         with tempfile.TemporaryDirectory() as folder:
@@ -430,15 +433,15 @@ class Readme(unittest.TestCase):
         path = Path(folder) / "program.py"
         path.write_text(program.replace("examples/data/digits.train.ctf", str(DIGITS)))
         environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(cntk_reader.__file__))}
-        # As a program of its own: workers of loaders import it.
+        # Run it as a file, because workers of loaders import it.
         command = [sys.executable, path.name]
         run = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
         self.assertEqual((run.stdout, run.returncode), (expected, 0), run.stderr)
 
-    def test_links_lead_somewhere_from_everywhere(self):
-        """The text is shown outside of the repository too, so all links are whole."""
+    def test_links_are_absolute_and_valid(self):
+        """The text is also shown outside the repository, so all links must be absolute."""
         links = re.findall(r"\]\(([^)]+)\)", self.TEXT)
         self.assertGreater(len(links), 3)
         base = "https://github.com/cntk-reader/cntk-reader/blob/main/"

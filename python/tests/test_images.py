@@ -1,4 +1,4 @@
-"""Deserializers of images and transforms: their configurations, and minibatches with transforms of users' own."""
+"""Deserializers of images: configurations, transforms and users' transforms."""
 
 import os
 import struct
@@ -34,7 +34,7 @@ from .loops import minibatches_of
 
 
 class Sections(unittest.TestCase):
-    """What becomes of objects in the configuration."""
+    """Objects as sections of the configuration."""
 
     def test_transforms(self):
         crop = Crop("RandomSide", (4, 5), side_ratio=0.5, area_ratio=(0.25, 1.0), jitter=True, flip=False, seed=3)
@@ -69,7 +69,7 @@ class Sections(unittest.TestCase):
         self.assertEqual(Intensity(0.5, "i.xml", 2).section(), expected)
         self.assertEqual((Transpose().section(), Cast().section()), ({"type": "Transpose"}, {"type": "Cast"}))
 
-    def test_helpers_write_what_those_of_cntk_write(self):
+    def test_helpers_match_cntk(self):
         expected = {
             "type": "Crop",
             "cropType": "center",
@@ -113,7 +113,7 @@ class Sections(unittest.TestCase):
         self.assertTrue(name.startswith("_ignore_labels_"))
         self.assertEqual(labels, {"labelDim": 2**31 - 1})
 
-    def test_names_of_fields(self):
+    def test_field_names(self):
         with self.assertRaises(ValueError) as raised:
             ImageDeserializer("m", StreamDefs(x=StreamDef("img"))).section()
         message = "ImageDeserializer: invalid field name 'img', allowed are 'image' and 'label'"
@@ -121,7 +121,7 @@ class Sections(unittest.TestCase):
 
 
 class Shift(Transform):
-    """Each value is 100 more than it was, and the image has one row less."""
+    """Adds 100 to each value, and drops one row."""
 
     def __init__(self, error=None):
         self.error = error
@@ -154,9 +154,9 @@ class Squares(ComposableUserDeserializer):
 
 
 class UserTransforms(unittest.TestCase):
-    """Transforms of users' own, over streams of users' own and of text."""
+    """Users' transforms of users' streams and of text streams."""
 
-    def test_streams_of_users(self):
+    def test_user_streams(self):
         shift = Shift()
         squares = Squares()
         squares.transforms = {"squares": [shift]}
@@ -166,7 +166,7 @@ class UserTransforms(unittest.TestCase):
             self.assertFalse(source.next_minibatch(10))
         self.assertEqual(len(set(shift.randoms)), 2)
 
-    def test_streams_of_text(self):
+    def test_text_streams(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "a.ctf")
             path.write_text("|x 0 1 2 3\n|x 4.5 5 6 7\n")
@@ -176,7 +176,7 @@ class UserTransforms(unittest.TestCase):
                 self.assertEqual(array.reshape(2, 2).tolist(), [[100, 101], [104.5, 105]])
                 self.assertEqual(source.streams.x.shape, source.streams["x"].shape)
 
-    def test_exceptions_arrive(self):
+    def test_exceptions_propagate(self):
         squares = Squares()
         squares.transforms = {"squares": [Shift(KeyError("no shift today"))]}
         with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
@@ -209,11 +209,11 @@ class UserTransforms(unittest.TestCase):
         squares = Squares()
         squares.transforms = {"squares": [Wrong()]}
         with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
-            self.assertRaisesRegex(ReaderError, "but result has said", source.next_minibatch, 10)
+            self.assertRaisesRegex(ReaderError, "but result announced", source.next_minibatch, 10)
 
 
 def bitmap(pixels):
-    """The file of an image of 3 channels: rows of blue, green, red."""
+    """Returns the file of an image of 3 channels: rows of blue, green, red."""
     height, width, _ = pixels.shape
     rows = b"".join(row.tobytes() + bytes(-3 * width % 4) for row in pixels[::-1])
     head = struct.pack("<2sIHHI", b"BM", 54 + len(rows), 0, 0, 54)
@@ -286,7 +286,7 @@ class Bytes(unittest.TestCase):
         with self.assertRaisesRegex(ReaderError, "The transform 'Color' makes fractions .* 'dtype' to float32"):
             self.source("uint8", Color(brightness=0.2), Scale(4, 4, 3))
 
-    def test_transforms_of_users(self):
+    def test_user_transforms(self):
         class Invert(Transform):
             def apply(self, image, random):
                 return 255 - image
@@ -306,9 +306,9 @@ class Bytes(unittest.TestCase):
 
     def test_other_streams_have_no_dtype(self):
         for stream in (StreamDef("label", 7, dtype="uint8"), StreamDef("draw", dtype="uint8")):
-            with self.assertRaisesRegex(ValueError, "dtype='uint8', which streams of images alone have"):
+            with self.assertRaisesRegex(ValueError, "dtype='uint8', which only streams of images support"):
                 ImageDeserializer("m", {"x": StreamDef("image"), "y": stream}).section()
-        with self.assertRaisesRegex(ReaderError, "no type of values.*Expected one of the words uint8, float32"):
+        with self.assertRaisesRegex(ReaderError, "not a value type.*Expected one of the words uint8, float32"):
             self.source("int16", Scale(4, 4, 3))
 
     def test_text(self):
@@ -324,7 +324,7 @@ class Bytes(unittest.TestCase):
 
 
 class Follow(Transform):
-    """Notes what it is told, and changes nothing."""
+    """Records its arguments, and changes nothing."""
 
     def __init__(self, notes):
         self.notes = notes
@@ -335,7 +335,7 @@ class Follow(Transform):
 
 
 class DrawTest(unittest.TestCase):
-    """Crops and flips, as users' transforms and a stream learn of them."""
+    """Crops and flips, as users' transforms and a stream receive them."""
 
     def test_image_and_mask(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Calls that end early: by Ctrl-C, and by `cancel` of another thread."""
+"""Calls that end early: by Ctrl-C, or by `cancel` from another thread."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ from .values import samples
 
 
 class Blocking(ComposableUserDeserializer):
-    """Ten chunks, whose loading and listing wait until the test lets them go on, at most as long as a process may take."""
+    """Ten chunks whose loading and listing wait until the test lets them continue, at most 30 s."""
 
     def __init__(self):
         self.go_on, self.entered = threading.Event(), threading.Event()
@@ -53,8 +53,11 @@ class Blocking(ComposableUserDeserializer):
 
     @contextlib.contextmanager
     def interrupted(self, test, progress=int):
-        """Ctrl-C comes while the main thread waits for this deserializer, and comes through before it goes on. As long as
-        ``progress()`` changes, the main thread does not wait."""
+        """Sends Ctrl-C while the main thread waits for this deserializer.
+
+        The interrupt must be raised before the deserializer continues. While ``progress()``
+        changes, the main thread is not waiting.
+        """
         armed = threading.Event()
 
         def press():
@@ -93,14 +96,14 @@ class Interrupts(unittest.TestCase):
                 with MinibatchSource(user, minibatch_size=30, **options) as source:
                     with user.interrupted(self):
                         next(iter(next_epoch(source)))
-                    # What was interrupted has not happened.
+                    # The interrupted read has had no effect.
                     state = source.state_dict()
                     self.assertEqual(samples([source.next_minibatch()]), expected[:30])
                     source.load_state_dict(state)
                     self.assertEqual(samples(next_epoch(source)), expected)
 
-    def test_a_read_goes_on_after_it(self):
-        """A source whose user's code still waits can be asked and saved. Each chunk is loaded once."""
+    def test_read_continues_after_interrupt(self):
+        """A source can be queried and saved while its user's code waits. Chunks are loaded once."""
         user = Blocking()
         with MinibatchSource(user, minibatch_size=30, randomize=False, max_sweeps=1) as source:
             with user.interrupted(self):
@@ -123,7 +126,7 @@ class Interrupts(unittest.TestCase):
             loop = iter(next_epoch(source))
             seen = samples([next(loop), next(loop)])
             source._is_slow = True
-            # Chunks are loaded ahead, so it takes some reads until one has to wait.
+            # Chunks are prefetched, so it takes some reads until one has to wait.
             with user.interrupted(self, lambda: len(seen)):
                 while True:
                     seen += samples([source.next_minibatch()])
@@ -132,7 +135,8 @@ class Interrupts(unittest.TestCase):
             self.assertEqual(seen, expected)
 
     def test_at_every_point_of_a_call(self):
-        """Wherever Python may raise Ctrl-C in the package's and in Python's own code, the call ends by it."""
+        """Ctrl-C ends the call wherever Python may raise it in the package's and Python's own
+        code."""
         program = """
 import dis, faulthandler, itertools, sys
 from cntk_reader import mlf_to_text
@@ -142,7 +146,7 @@ with open("a.mlf", "w") as file:
     file.write('#!MLF!#\\n"a"\\n0 1000000 x 1\\n.\\n')
 
 def press(number):
-    \"""Presses Ctrl-C at one point. Whether the call has so many.\"""
+    \"""Sends Ctrl-C at one point. Returns whether the call has that many.\"""
     before, points = {}, itertools.count(1)
     def trace(frame, event, _):
         if not frame.f_code.co_filename.endswith(("_explain.py", "_rules.py", "_convert.py")):
@@ -179,8 +183,8 @@ print(next(number for number in itertools.count(1) if not press(number)) - 1)
         self.assertEqual((run.stderr, run.returncode), ("", 0))
         self.assertGreater(int(run.stdout), 20)
 
-    def test_at_every_point_of_a_change_of_position(self):
-        """Loading a state, or reading with another size, has happened as a whole or not at all."""
+    def test_at_every_point_of_a_position_change(self):
+        """Loading a state, or reading with another size, has happened completely or not at all."""
         program = """
 import dis, faulthandler, itertools, os, sys
 import cntk_reader
@@ -203,7 +207,7 @@ def rest(source):
     return [one["x"].array.ravel().tolist() for one in itertools.takewhile(bool, minibatches)]
 
 def press(call, number):
-    \"""Presses Ctrl-C at one point. Whether the call has so many, and what is left.\"""
+    \"""Sends Ctrl-C at one point. Returns whether the call has that many, and the rest.\"""
     points, before = itertools.count(1), {}
     source, first = begun()
     def trace(frame, event, _):
@@ -267,7 +271,7 @@ for name, call in calls.items():
             MinibatchSource(user)
         self.assertEqual(len(samples(next_epoch(MinibatchSource(user), 50))), 200)
 
-    def test_closing_after_it(self):
+    def test_closing_after_interrupt(self):
         user = Blocking()
         source = MinibatchSource(user, minibatch_size=30)
         with user.interrupted(self):
@@ -276,7 +280,7 @@ for name, call in calls.items():
         source.close()
         self.assertRaisesRegex(ReaderError, "closed", source.next_minibatch)
 
-    def test_other_threads_cancel(self):
+    def test_cancel_from_another_thread(self):
         user = Blocking()
         with MinibatchSource(user, minibatch_size=30, randomize=False) as source:
             self.assertFalse(source.cancel())
@@ -296,7 +300,7 @@ for name, call in calls.items():
             user.go_on.set()
             self.assertEqual(samples(next_epoch(source, index=0)), list(range(200)))
 
-    def test_the_interpreter_ends_after_it(self):
+    def test_exit_after_interrupt(self):
         program = """
 import os, signal, sys, tempfile, threading
 from cntk_reader import CTFDeserializer, FileSystem, MinibatchSource, RemoteFile, StreamDef, StreamDefs, mount

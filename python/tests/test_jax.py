@@ -1,4 +1,4 @@
-"""cntk_reader.jax: arrays, epochs, states, and the processes of a computation."""
+"""cntk_reader.jax: arrays, epochs, states, and several processes."""
 
 import json
 import multiprocessing

@@ -1,4 +1,5 @@
-"""Keys of sequences: different texts are different keys, nulls are refused, of all kinds of lists and tables."""
+"""Keys of sequences: different texts differ, nulls are refused, in all kinds of lists and
+tables."""
 
 import unittest
 
@@ -21,7 +22,7 @@ from .test_arrays import needs
 
 
 class Listed(ComposableUserDeserializer):
-    """Sequences with these keys; the value of each is its number."""
+    """Sequences with these keys. The value of each is its number."""
 
     def __init__(self, stream, keys, texts=True):
         self.stream, self.keys, self.has_text_keys = stream, keys, texts
@@ -50,7 +51,8 @@ def joined(one, other):
     return found
 
 
-#: Texts of which some were one key: numbers with zeros before them, and all after a NUL.
+#: Texts that could be taken for equal keys: numbers with leading zeros, and texts that differ after
+#: a NUL.
 TEXTS = ["007", "7", "k\0a", "k\0b", "k", "k\0", "None", "", "7 ", "+7", "\u0667", "ü"]
 ORDER = list(range(len(TEXTS)))[::-1]
 
@@ -58,7 +60,7 @@ ORDER = list(range(len(TEXTS)))[::-1]
 class KeysTest(unittest.TestCase):
     def test_a_set_has_no_order(self):
         for keys in ({"a", "b"}, {"a": 1, "b": 2}, (key for key in "ab"), "ab", 7):
-            with self.subTest(type(keys)), self.assertRaisesRegex(TypeError, "Keys are a list, a tuple or an array"):
+            with self.subTest(type(keys)), self.assertRaisesRegex(TypeError, "Keys must be a list, a tuple or an"):
                 from_arrays(x=np.ones((2, 1), np.float32), keys=keys)
 
     def test_different_texts_are_different_keys(self):
@@ -72,7 +74,7 @@ class KeysTest(unittest.TestCase):
             pairs = joined(from_arrays(x=np.float32([0, 1, 2]), keys=given), Listed("y", ["7", "07", "007"]))
             self.assertEqual(pairs, {"007": (0, 2), "7": (1, 0), "07": (2, 1)})
 
-    def test_texts_that_are_numbers_are_joined_with_numbers(self):
+    def test_numeric_texts_join_with_numbers(self):
         x = np.float32([1, 2])
         self.assertEqual(
             joined(from_arrays(x=x, keys=["7", "0"]), from_arrays(y=x, keys=[0, 7])), {"7": (1, 2), "0": (2, 1)}

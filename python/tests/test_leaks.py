@@ -1,4 +1,4 @@
-"""No operation leaks objects of Python, references to them, or memory of the library."""
+"""No operation leaks Python objects, references to them, or memory of the library."""
 
 import ctypes
 import gc
@@ -45,9 +45,9 @@ from cntk_reader._user import Csr
 from .digits import DIGITS, STREAMS
 from .loops import minibatches_of, next_epoch
 
-#: Runs of an operation between two measurements, and measurements after a first one.
+#: Runs of an operation between two measurements, and measurements after the first one.
 RUNS, MEASUREMENTS = 10, 4
-#: Bytes that a run may keep: less than any minibatch or reader has.
+#: Tolerated growth per run in bytes: less than any minibatch or reader has.
 BYTES = 256
 
 
@@ -71,7 +71,7 @@ class Listed(Rows, ComposableUserDeserializer):
 
 
 class Fails(Rows):
-    """Raises in each call, or returns nothing that could be read."""
+    """Raises in each call, or returns nothing that can be read."""
 
     def get_chunk(self, chunk_id):
         if chunk_id == 1:
@@ -121,7 +121,7 @@ class Broken(Transform):
 
 
 class Operations:
-    """The operations: each method without an underscore in front."""
+    """The operations: each method without a leading underscore."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -309,7 +309,7 @@ class Operations:
 
 
 def _bitmap():
-    """A grayscale bitmap of 8 x 8 pixels."""
+    """Returns a grayscale bitmap of 8 x 8 pixels."""
     palette = b"".join(bytes([i, i, i, 0]) for i in range(256))
     offset = 54 + len(palette)
     header = b"BM" + (offset + 64).to_bytes(4, "little") + bytes(4) + offset.to_bytes(4, "little")
@@ -338,7 +338,7 @@ class Heap(ctypes.Structure):
 
 
 def _heap():
-    """Bytes that the C library has given out. 0 if it does not say."""
+    """Returns the bytes allocated by the C library, or 0 if unknown."""
     info = getattr(ctypes.CDLL(None), "mallinfo2", None) if sys.platform == "linux" else None
     if info is None:
         return 0
@@ -348,8 +348,7 @@ def _heap():
 
 
 def _counts_all():
-    """Whether Python counts all references. A NumPy built without this count changes references
-    that Python does not see."""
+    """Returns whether Python counts all references. Some builds of NumPy hide changes from it."""
     if not hasattr(sys, "gettotalrefcount"):
         return False
     before = sys.gettotalrefcount()
@@ -359,19 +358,18 @@ def _counts_all():
 
 
 COUNTS_ALL = _counts_all()
-#: Each object of these classes has a reference to its class.
+#: Each object of these classes holds a reference to its class.
 CLASSES = (MinibatchSource, cntk_reader.Minibatch, cntk_reader.StreamMinibatch)
 
 
 def _references():
-    """References to all objects that the collector knows, such as classes and functions, and to
-    some others."""
+    """Counts references to all objects known to the garbage collector, and to some others."""
     others = (None, True, False, (), "", b"", 0, *(np.dtype(kind) for kind in ("f4", "f8", "i4", "u8", "?")))
     return sum(map(sys.getrefcount, gc.get_objects())) + sum(map(sys.getrefcount, others))
 
 
 def _measured():
-    """Objects of the extension's classes, references, blocks of Python's memory, and bytes."""
+    """Counts objects of the extension's classes, references, Python memory blocks, and bytes."""
     gc.collect()
     objects = sum(sys.getrefcount(kind) for kind in CLASSES)
     total = sys.gettotalrefcount() if COUNTS_ALL else 0
@@ -379,8 +377,7 @@ def _measured():
 
 
 def growth(run, runs=RUNS):
-    """By how much each run makes things grow, at least: what is kept once, such as a cache, does
-    not count."""
+    """Returns the least growth per run. Objects kept only once, such as caches, do not count."""
     for _ in range(runs):
         run()
     measured = [_measured()]
@@ -393,8 +390,11 @@ def growth(run, runs=RUNS):
 
 
 def leaks(run):
-    """The leaks of an operation in each run, by name. Python and the C library keep some memory
-    however often it runs: a leak grows with the number of runs."""
+    """Returns the leaks of an operation per run, by name.
+
+    Python and the C library keep some memory however often it runs; a leak grows with the number of
+    runs.
+    """
     found = {}
     for runs in (RUNS, 4 * RUNS, 16 * RUNS):
         grown = dict(zip(("objects", "references", "total", "blocks", "bytes"), growth(run, runs)))
@@ -418,10 +418,10 @@ class Leaks(unittest.TestCase):
                         print(name, flush=True)
                     self.assertEqual(leaks(getattr(operations, name)), {})
 
-    def test_a_leak_is_found(self):
+    def test_leak_is_detected(self):
         kept = []
         self.assertIn("blocks", leaks(lambda: kept.append([object()])))
-        # Others may go meanwhile.
+        # Other objects may disappear meanwhile.
         self.assertIn("references", leaks(lambda: kept.extend([cntk_reader] * 3)))
         if _heap():
             self.assertIn("bytes", leaks(lambda: kept.append(bytes(10000))))

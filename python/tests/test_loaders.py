@@ -1,4 +1,4 @@
-"""Epochs, states, pickling and forks: what training loops and loaders rest on."""
+"""Epochs, states, pickling and forks: the basis of training loops and loaders."""
 
 import json
 import multiprocessing
@@ -40,7 +40,7 @@ MODES = [
 
 
 class Listing(UserDeserializer):
-    """Ten chunks that list their sequences when they are loaded."""
+    """Ten chunks that list their sequences only when loaded."""
 
     def stream_infos(self):
         return [StreamInformation("x", 0, "dense", np.float32, (1,))]
@@ -63,7 +63,8 @@ class Empty(Listing):
 
 
 class WithFiles(unittest.TestCase):
-    """Two files: 200 sequences of 1 to 7 samples, and 1000 of one sample; no number comes twice."""
+    """Two files: 200 sequences of 1 to 7 samples, and 1000 of one sample, all with distinct
+    numbers."""
 
     @classmethod
     def setUpClass(cls):
@@ -91,12 +92,13 @@ class Lockstep(WithFiles):
         ]
 
     def together(self, loops):
-        """The samples of each step, of all workers, sorted; and how many shares were empty."""
+        """Returns the sorted samples of each step of all workers, and the number of empty
+        shares."""
         loops = [[samples([minibatch]) if minibatch else [] for minibatch in loop] for loop in loops]
         self.assertEqual(len({len(loop) for loop in loops}), 1, "steps")
         return [sorted(sum(step, [])) for step in zip(*loops)], sum(not share for loop in loops for share in loop)
 
-    def test_shares_are_those_of_one_worker(self):
+    def test_shares_add_up_to_one_workers_minibatches(self):
         for options in self.MODES:
             (alone,) = self.workers(1, **options)
             expected = [self.together([next_epoch(alone)]) for _ in range(2)]
@@ -115,7 +117,7 @@ class Lockstep(WithFiles):
                     got, _ = self.together([minibatches_of(source) for source in sources])
                     self.assertEqual(sorted(sum(got, [])), sorted(sum(expected[0][0] + expected[1][0], [])))
 
-    def test_another_number_of_workers_after_any_step(self):
+    def test_worker_count_changes_after_any_step(self):
         for options in self.MODES:
             sources = self.workers(1, **options)
             steps, _ = self.together([next_epoch(sources[0])])
@@ -132,7 +134,7 @@ class Lockstep(WithFiles):
                         for other in others:
                             other.load_state_dict(state)
                         rest, _ = self.together([next_epoch(other) for other in others])
-                        # After the last step nothing is left of the epoch: the next one begins.
+                        # After the last step the epoch is over, and the next one begins.
                         self.assertEqual(rest, steps[stop:] or following)
 
     def test_lengths_are_known(self):
@@ -155,7 +157,7 @@ class Lockstep(WithFiles):
             self.assertEqual((set(steps), bool(nothing), nothing.is_step), ({True}, False, False))
             self.assertTrue(nothing.end_of_epoch)
 
-    def test_where_there_is_none(self):
+    def test_unsupported_modes(self):
         with self.assertRaisesRegex(ReaderError, "pieces of sequences"):
             self.open(lockstep=True, truncation_length=3)
         with self.assertRaisesRegex(ReaderError, "only when they are loaded"):
@@ -175,7 +177,7 @@ class Epochs(WithFiles):
                     self.assertNotEqual(orders[0], orders[1])
                 self.assertEqual(samples(next_epoch(source, 50, index=1)), orders[1])
 
-    def test_an_epoch_is_a_part_of_what_is_read_without_end(self):
+    def test_epochs_match_endless_reading(self):
         with self.open(self.short) as source:
             endless = samples(source.next_minibatch(100) for _ in range(20))
             self.assertEqual([*samples(next_epoch(source, 100)), *samples(next_epoch(source, 100))], endless)
@@ -192,7 +194,7 @@ class Epochs(WithFiles):
                 self.assertEqual(len(seen), self.long_samples)
                 self.assertEqual(set(seen.values()), {2, 3})
 
-    def test_a_loop_that_was_left_is_not_continued(self):
+    def test_abandoned_loop_is_not_continued(self):
         with self.open() as source:
             orders = [samples(next_epoch(source, 50)) for _ in range(2)]
             for _ in next_epoch(source, 50, index=0):
@@ -202,10 +204,10 @@ class Epochs(WithFiles):
             next(first)
             second = next_epoch(source, 50)
             self.assertRaisesRegex(ReaderError, "Another epoch", next, first)
-            self.assertRaisesRegex(ReaderError, "has begun another epoch than 2", lambda: first.delivered)
+            self.assertRaisesRegex(ReaderError, "has begun an epoch other than 2", lambda: first.delivered)
             self.assertTrue(next(second))
 
-    def test_an_epoch_goes_on_where_its_loop_stopped(self):
+    def test_epoch_resumes_where_its_loop_stopped(self):
         with self.open() as source:
             epoch = next_epoch(source, 50)
             whole = samples(epoch)
@@ -218,7 +220,7 @@ class Epochs(WithFiles):
         with self.open(minibatch_size=50) as source:
             orders = [samples(epoch) for epoch in source.epochs(3)]
             self.assertEqual(len({tuple(order) for order in orders}), 3)
-            with self.assertRaisesRegex(ReaderError, "no epoch left of the first 3: the next one is 3"):
+            with self.assertRaisesRegex(ReaderError, "None of the first 3 epochs is left: the next one is 3"):
                 source.epochs(3)
             again = {epoch.index: samples(epoch) for epoch in source.epochs(3, start=1)}
             self.assertEqual(again, {1: orders[1], 2: orders[2]})
@@ -226,8 +228,8 @@ class Epochs(WithFiles):
             self.assertEqual(list(source.epochs(5, start=5)), [])
             self.assertRaisesRegex(ValueError, "start is 6", source.epochs, 5, start=6)
 
-    def test_the_rest_of_some_epochs(self):
-        """A program that was stopped anywhere reads what it would have read."""
+    def test_remaining_epochs(self):
+        """A program that is stopped anywhere resumes with the data it would have read."""
         with self.open(minibatch_size=50) as source:
             expected, states = [], []
 
@@ -247,7 +249,7 @@ class Epochs(WithFiles):
                 got = [(epoch.index, samples([minibatch])) for epoch in other.epochs(2) for minibatch in epoch]
                 self.assertEqual(got, expected[done:])
 
-    def test_a_state_of_an_epoch_that_has_begun(self):
+    def test_state_of_a_started_epoch(self):
         with self.open(minibatch_size=50) as source:
             samples(next_epoch(source))
             epoch = next_epoch(source)
@@ -285,7 +287,7 @@ class Epochs(WithFiles):
             self.assertEqual(len(samples(bar)), 1000)
             self.assertEqual(bar.n, 16)
 
-    def test_an_ended_source_goes_on_with_what_follows(self):
+    def test_finished_source_continues(self):
         with self.open(max_sweeps=1, minibatch_size=50) as source:
             loops = [samples(source) for _ in range(2)]
             self.assertEqual(loops, [samples(next_epoch(source, index=i)) for i in range(2)])
@@ -310,7 +312,7 @@ class Epochs(WithFiles):
                             sorted(samples(next_epoch(self.open(randomize=False), 50))),
                         )
 
-    def test_data_that_list_their_sequences_when_they_are_loaded(self):
+    def test_sequences_listed_on_loading(self):
         for options in ({}, {"randomize": False}, {"randomization_window_in_chunks": 3}):
             with self.subTest(options), MinibatchSource(Listing(), **options) as source:
                 orders = [samples(next_epoch(source, 30)) for _ in range(3)]
@@ -337,11 +339,11 @@ class Epochs(WithFiles):
                 next(iter(next_epoch(source, 50, samples=10)))
         with self.open() as source:
             source.load_state_dict({"minibatchSourcePosition": 0})
-            with self.assertRaisesRegex(ReaderError, "does not know of epochs"):
+            with self.assertRaisesRegex(ReaderError, "does not contain epochs"):
                 next(iter(next_epoch(source, 50)))
             self.assertTrue(next(iter(next_epoch(source, 50, index=0))))
 
-    def test_the_bytes_of_a_checkpoint_know_the_epoch(self):
+    def test_checkpoint_bytes_contain_the_epoch(self):
         for options in MODES:
             with self.subTest(options), self.open(minibatch_size=50, **options) as source:
                 samples(next_epoch(source))
@@ -359,7 +361,7 @@ class Epochs(WithFiles):
 
 class States(WithFiles):
     def passed_on(self, state):
-        """As JSON and as a pickle."""
+        """Passes a state through JSON and pickle."""
         self.assertEqual(pickle.loads(pickle.dumps(state)), state)
         return json.loads(json.dumps(state))
 
@@ -376,7 +378,7 @@ class States(WithFiles):
                         other.load_state_dict(state)
                         epoch = next_epoch(other)
                         rest = samples(epoch)
-                        # Before the loop begins the state is that of the epoch before, at its end.
+                        # Before the loop begins, the state is that of the previous epoch's end.
                         self.assertEqual(epoch.index, 1)
                         self.assertEqual([*rest, *samples(next_epoch(other))], expected)
                         self.assertEqual(len(samples(before)) + len(rest) > 0, True)
@@ -423,7 +425,7 @@ class States(WithFiles):
             self.assertEqual(len(epoch), 13)
             self.assertEqual(len(list(epoch)), 13)
 
-    def test_another_number_of_workers(self):
+    def test_worker_count_changes(self):
         everything = sorted(samples(next_epoch(self.open(randomize=False), 50)))
         for options in ({"lockstep": True}, {"randomize": False, "lockstep": True}):
             for before, after in ((1, 3), (2, 1), (2, 3), (3, 2)):
@@ -440,7 +442,7 @@ class States(WithFiles):
                         seen += samples(next_epoch(other))
                     self.assertEqual(sorted(seen), everything)
 
-    def test_another_number_of_workers_at_the_end_of_an_epoch(self):
+    def test_worker_count_changes_at_end_of_epoch(self):
         everything = sorted(samples(next_epoch(self.open(randomize=False), 50)))
         for options in MODES:
             with self.subTest(options):
@@ -456,14 +458,14 @@ class States(WithFiles):
                     self.assertEqual(epoch.index, 1)
                 self.assertEqual(sorted(seen), everything)
 
-    def test_epochs_in_samples_of_chunks_that_list_late_fit_their_workers_only(self):
+    def test_sample_epochs_listed_on_loading_keep_worker_count(self):
         with MinibatchSource(Listing(), minibatch_size=20, workers=2, rank=0) as source:
             samples(next_epoch(source, samples=100))
             state = source.state_dict()
         with MinibatchSource(Listing(), minibatch_size=20, workers=3, rank=0) as other:
             self.assertRaisesRegex(ReaderValueError, "this is worker 0 of 3", other.load_state_dict, state)
 
-    def test_changed_values_are_allowed_on_purpose_only(self):
+    def test_changed_values_need_permission(self):
         path = Path(self.folder.name) / "changed.ctf"
         path.write_text(self.short.read_text())
         with self.open(path, minibatch_size=50) as source:
@@ -471,7 +473,7 @@ class States(WithFiles):
             state, checkpoint = self.passed_on(source.state_dict()), source.checkpoint()
         path.write_text(self.short.read_text().replace("|x 500\n", "|x 501\n"))
         with self.open(path, minibatch_size=50) as other:
-            with self.assertRaisesRegex(ReaderError, "the same sequences, but other values") as caught:
+            with self.assertRaisesRegex(ReaderError, "the same sequences, but different values") as caught:
                 other.load_state_dict(state)
             self.assertEqual(caught.exception.kind, "checkpoint")
             self.assertRaises(ReaderError, other.load_state_dict, checkpoint)
@@ -479,24 +481,24 @@ class States(WithFiles):
             other.load_state_dict(state, allow_changed_values=True)
             self.assertEqual(len(samples(next_epoch(other))), 950)
 
-    def test_a_sweep_without_data_is_an_error(self):
+    def test_empty_sweep_is_an_error(self):
         for options in ({}, {"randomize": False}):
             for limit in ({"max_sweeps": 1}, {}):
                 with MinibatchSource(Empty(), minibatch_size=5, **limit, **options) as source:
                     with self.assertRaisesRegex(ReaderError, "None of the 4 chunks of the deserializer has a sequence"):
                         list(source)
 
-    def test_states_that_do_not_fit(self):
+    def test_mismatched_states(self):
         with self.open(minibatch_size=50, workers=2, rank=0) as source:
             next(iter(next_epoch(source)))
             state = source.state_dict()
         for workers, rank in ((2, 1), (3, 0)):
             with self.open(minibatch_size=50, workers=workers, rank=rank) as other:
-                with self.assertRaisesRegex(ReaderValueError, f"and this is worker {rank} of {workers}"):
+                with self.assertRaisesRegex(ReaderValueError, f"but this is worker {rank} of {workers}"):
                     other.load_state_dict(state)
-                # The source is as before.
+                # The source is unchanged.
                 self.assertTrue(samples(next_epoch(other)))
-        # Settings decide, not texts that look like them; a timeline of all workers is not enough.
+        # Settings decide, not texts that look like them, and a shared timeline is not enough.
         for name, value in (("localTimeline", False), ("note", "lockstep = true"), ("note", "localTimeline = false")):
             with self.subTest(name, value=value):
                 options = {"options": {name: value}}
@@ -504,11 +506,11 @@ class States(WithFiles):
                     next(iter(next_epoch(source)))
                     state, checkpoint = source.state_dict(), source.checkpoint()
                 with self.open(minibatch_size=50, workers=3, rank=0, **options) as other:
-                    with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
+                    with self.assertRaisesRegex(ReaderValueError, "but this is worker 0 of 3"):
                         other.load_state_dict(state)
-                    # The bytes bring their own workers, and no others go on from there.
+                    # The bytes contain their own workers, and other workers cannot continue.
                     other.load_state_dict(checkpoint)
-                    with self.assertRaisesRegex(ReaderError, "worker 0 of 3 cannot go on from there"):
+                    with self.assertRaisesRegex(ReaderError, "worker 0 of 3 cannot continue from there"):
                         other.next_minibatch()
         text = f'''# lockstep = true
             deserializers = ([ type = "CNTKTextFormatDeserializer"; module = "CNTKTextFormatReader"; file = "{self.long}"
@@ -517,7 +519,7 @@ class States(WithFiles):
             next(iter(next_epoch(source)))
             state = source.state_dict()
         with MinibatchSource.from_text(text, minibatch_size=50, workers=3, rank=0) as other:
-            with self.assertRaisesRegex(ReaderValueError, "and this is worker 0 of 3"):
+            with self.assertRaisesRegex(ReaderValueError, "but this is worker 0 of 3"):
                 other.load_state_dict(state)
         with self.open(minibatch_size=50, workers=2, rank=0, randomization_seed=5) as other:
             self.assertRaisesRegex(ReaderError, "seed", other.load_state_dict, state)
@@ -526,7 +528,7 @@ class States(WithFiles):
                 with self.assertRaisesRegex(ReaderValueError, "This is not a state of a source") as caught:
                     other.load_state_dict(wrong)
                 self.assertEqual(caught.exception.kind, "checkpoint")
-            self.assertRaisesRegex(TypeError, "state_dict has to be a dictionary", other.load_state_dict, [])
+            self.assertRaisesRegex(TypeError, "state_dict must be a dictionary", other.load_state_dict, [])
 
 
 def read_all(source, connection):
@@ -543,7 +545,7 @@ def reopen_and_read_all(source, connection):
     read_all(source.reopen(), connection)
 
 
-#: Its children fail if they do not read the same number of samples.
+#: A program whose children fail unless they read the same number of samples.
 FORKING = """
 import os, signal, sys, time
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
@@ -564,13 +566,13 @@ time.sleep(0.05)
 for _ in range(5):
     child = os.fork()
     if child == 0:
-        # It ends by a signal, also if it waits for ever.
+        # A signal ends it, even if it hangs.
         signal.alarm(60)
         status = 1
         try:
             status = int(total(open_source(), 60) != expected)
         finally:
-            # The child of a fork must not run the parent's handlers at exit.
+            # A forked child must not run the parent's exit handlers.
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
 """
@@ -589,7 +591,7 @@ class Processes(WithFiles):
         self.assertEqual(process.exitcode, 0)
         return received
 
-    def test_spawned_processes_get_a_source_of_their_own(self):
+    def test_spawned_processes_reopen_the_source(self):
         with self.open() as source:
             expected = samples(next_epoch(source, 50))
             self.assertEqual(self.in_process("spawn", read_all, source), expected)
@@ -601,11 +603,11 @@ class Processes(WithFiles):
             self.assertEqual(self.in_process("fork", reopen_and_read_all, source), expected)
             self.assertEqual(samples(next_epoch(source, 50, index=0)), expected)
 
-    def test_children_read_while_threads_of_the_parent_sleep(self):
-        """Threads that read ahead and pack do not exist in a child, whose readers start their own."""
+    def test_children_read_while_parent_threads_sleep(self):
+        """Prefetching and packing threads do not exist in a child; its readers start their own."""
         path = Path(self.folder.name) / "many.ctf"
         path.write_text("".join(f"{i} |x {i}{' 0.25' * 11} |w {i % 24}:1\n" * (1 + i % 40) for i in range(3000)))
-        # Where memory lies differs from process to process, and what goes wrong with it.
+        # Memory addresses, and so the failures, differ from process to process.
         for _ in range(8):
             subprocess.run([sys.executable, "-c", FORKING, str(path)], env=ENVIRONMENT, timeout=300, check=True)
 

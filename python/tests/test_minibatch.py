@@ -1,4 +1,4 @@
-"""Minibatches: the forms of their sequences against plain loops, whose memory it is, and what takes it over."""
+"""Minibatches: sequence forms compared with plain loops, ownership, other libraries."""
 
 import gc
 import importlib.util
@@ -29,7 +29,10 @@ def needs(package):
 
 
 def text(sequences=40):
-    """Sequences of 1 to 7 samples: dense x (2,), dense t (2, 3), sparse s (5) with 0 to 2 values, one-hot w (6)."""
+    """Sequences of 1 to 7 samples.
+
+    The streams are dense x (2,) and t (2, 3), sparse s (5) with 0 to 2 values, and one-hot w (6).
+    """
     lines = []
     for key in range(sequences):
         for step in range(1 + key * 5 % 7):
@@ -78,7 +81,7 @@ class Test(unittest.TestCase):
 
 
 def sequences(stream):
-    """The samples of each sequence, record by record."""
+    """Returns the samples of each sequence, record by record."""
     columns = stream.asarray()
     found = []
     for number, lane, begin, end in stream.records.tolist():
@@ -88,7 +91,7 @@ def sequences(stream):
 
 
 class Forms(Test):
-    def test_every_form_has_the_samples_of_the_records(self):
+    def test_every_form_matches_records(self):
         views = 0
         for name, (options, size) in MODES.items():
             minibatches = list(minibatches_of(self.open(**options), size))
@@ -128,7 +131,7 @@ class Forms(Test):
             self.assertEqual((array.dtype, stream.indices().dtype), (np.int32, np.int32))
         return not stream.is_sparse and np.shares_memory(values, stream.array)
 
-    def test_sequences_are_in_the_order_of_the_keys_in_every_stream(self):
+    def test_sequences_follow_key_order_in_every_stream(self):
         minibatch = self.open().next_minibatch(60)
         keys = minibatch.keys_of_sequences.tolist()
         self.assertNotEqual(keys, sorted(keys))
@@ -136,7 +139,7 @@ class Forms(Test):
         self.assertEqual(minibatch["t"].padded().array[:, 0, 0].tolist(), keys)
         self.assertEqual(minibatch["w"].padded_indices().array[:, 0].tolist(), [key % 6 for key in keys])
 
-    def test_labels_of_frames_lie_where_they_are(self):
+    def test_frame_labels_are_views(self):
         minibatch = self.read(
             content="|x 1 2 |w 3:1\n|x 3 4 |w 0:1\n", streams=StreamDefs(x=STREAMS["x"], w=STREAMS["w"])
         )
@@ -147,7 +150,7 @@ class Forms(Test):
         self.assertEqual(x.padded().array.tolist(), [[[1, 2]], [[3, 4]]])
         self.assertEqual(x.padded().mask.tolist(), [[True], [True]])
 
-    def test_what_is_not_one_hot_is_an_error(self):
+    def test_not_one_hot_is_an_error(self):
         minibatch = self.read()
         for name, found in (("s", "no value"), ("x", "no value but 0"), ("t", "5 values")):
             with self.subTest(name), self.assertRaises(ReaderValueError) as caught:
@@ -161,7 +164,7 @@ class Forms(Test):
         with self.assertRaisesRegex(ReaderValueError, "it has the value 2"):
             doubled["w"].indices()
 
-    def test_lengths_that_are_too_short_and_samples_that_are_too_large(self):
+    def test_too_short_lengths_and_too_large_samples(self):
         with self.assertRaisesRegex(ReaderValueError, "7 samples and does not fit into 6"):
             self.read()["x"].padded(length=6)
         streams = StreamDefs(w=StreamDef(shape=2**30, is_sparse=True))
@@ -171,7 +174,7 @@ class Forms(Test):
                 form()
         self.assertEqual(wide.padded_indices().array.tolist(), [[5, 6, 7]])
 
-    def test_values_that_the_program_has_changed(self):
+    def test_values_changed_by_the_program(self):
         minibatch = self.read()
         minibatch["x"].array[:] = 3
         self.assertTrue((minibatch["x"].packed().values == 3).all())
@@ -179,7 +182,7 @@ class Forms(Test):
         data[:] = 1
         indices[:] = 2
         self.assertTrue((minibatch["w"].indices() == 2).all())
-        # Nonsense is an error, and nothing worse.
+        # Invalid values must cause an error, nothing worse.
         indptr[:] = 2**31 - 1
         for form in (minibatch["w"].indices, minibatch["w"].packed):
             with self.assertRaises(ReaderError):
@@ -191,7 +194,7 @@ class Forms(Test):
 
 
 class Views(Test):
-    def test_sparse_data_are_the_arrays_of_a_csr_matrix(self):
+    def test_sparse_data_as_csr_arrays(self):
         minibatch = self.read()
         stream = minibatch["s"]
         data, indices, indptr, shape = stream.sparse
@@ -226,7 +229,7 @@ class Views(Test):
             self.assertIn("dltensor_versioned", repr(stream.__dlpack__(max_version=(1, 0))))
         self.assertIn('"dltensor"', repr(stream.__dlpack__()))
 
-    def test_streams_that_are_not_there(self):
+    def test_missing_streams(self):
         minibatch = self.read()
         with self.assertRaises(KeyError) as caught:
             minibatch["ww"]
@@ -275,14 +278,14 @@ class Frameworks(Test):
         self.assertEqual(array.unsafe_buffer_pointer(), stream.array.ctypes.data)
         np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
         self.assertEqual(self.read(precision="double")["x"].to_jax().shape, stream.array.shape)
-        # Where JAX computes on another device, it copies.
+        # JAX copies to other devices.
         with unittest.mock.patch("jax.default_backend", return_value="gpu"):
             np.testing.assert_array_equal(stream.to_jax(), stream.array)
             np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
 
 
 class EqualIndices(unittest.TestCase):
-    """An index that a sample has more than once stands for the sum of its values, in every form."""
+    """Repeated indices in a sample stand for the sum of their values, in every form."""
 
     LINES = ["0 |x 3:1 3:2 |w 3:0.5 3:0.5", "0 |x 4:1 0:4 4:7 |w 1:1", "1 |x 1:-1 0:2 |w 0:1"]
     SAMPLES = ([0, 0, 0, 3, 0], [4, 0, 0, 0, 8], [2, -1, 0, 0, 0])
@@ -311,7 +314,7 @@ class EqualIndices(unittest.TestCase):
             self.assertEqual([part.tolist() for part in x.as_list()], [[a, b], [c]])
             dense = [part.toarray() if hasattr(part, "toarray") else part for part in x.as_sequences()]
             self.assertEqual([part.tolist() for part in dense], [[a, b], [c]])
-            # Two halves are one, and so are one-hot.
+            # Two halves add up to one, so the sample is one-hot.
             self.assertEqual(w.indices().tolist(), [3, 1, 0])
             self.assertEqual(w.padded_indices(-1).array.tolist(), [[3, 1], [0, -1]])
             if not x.is_sparse:
@@ -364,7 +367,7 @@ class EqualIndices(unittest.TestCase):
         a, b, c = self.SAMPLES
         minibatch = next(self.sources())
         tensor = minibatch["x"].to_torch()
-        # PyTorch's own checks of what makes a CSR tensor.
+        # PyTorch's own checks of CSR tensors.
         parts = tensor.crow_indices(), tensor.col_indices(), tensor.values()
         checked = torch.sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=True)
         self.assertEqual(checked.to_dense().tolist(), [a, c, b, [0] * 5])

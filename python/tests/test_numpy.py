@@ -1,4 +1,4 @@
-"""Arrays of NumPy as files: their configurations, and minibatches equal to the arrays that were saved."""
+"""NumPy array files: configurations, and minibatches equal to the saved arrays."""
 
 import tempfile
 import unittest
@@ -19,7 +19,7 @@ from .loops import minibatches_of
 
 
 class Sections(unittest.TestCase):
-    """What becomes of objects in the configuration language."""
+    """Objects as sections of the configuration."""
 
     def test_keys(self) -> None:
         streams = StreamDefs(x=StreamDef(npy="x.npy"), y=StreamDef(npy=Path("y.npy"), defines_mb_size=True))
@@ -37,16 +37,16 @@ class Sections(unittest.TestCase):
     def test_wrong_arguments(self) -> None:
         with self.assertRaisesRegex(ValueError, r"'x' of a NumpyDeserializer needs .*StreamDef\(npy=...\)"):
             NumpyDeserializer({"x": StreamDef()}).section()
-        with self.assertRaisesRegex(ValueError, "knows nothing of 'shape'"):
+        with self.assertRaisesRegex(ValueError, "does not support 'shape'"):
             NumpyDeserializer({"x": StreamDef(npy="x.npy", shape=3)})
-        with self.assertRaisesRegex(ValueError, "chunk_size_in_bytes has to be at least 1"):
+        with self.assertRaisesRegex(ValueError, "chunk_size_in_bytes must be at least 1"):
             NumpyDeserializer({"x": StreamDef(npy="x.npy")}, chunk_size_in_bytes=0)
         with self.assertRaisesRegex(TypeError, "StreamDef"):
             NumpyDeserializer("x.npy")  # type: ignore[arg-type]
 
 
 class Minibatches(unittest.TestCase):
-    """What is delivered equals what numpy.save wrote."""
+    """Delivered values equal the saved arrays."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -134,7 +134,7 @@ class Minibatches(unittest.TestCase):
             (self.save("a", np.zeros((3, 2), ">f4")), "values of the type '>f4'"),
             (self.save("b", np.zeros((3, 2), "c8")), "values of the type '<c8'"),
             (self.save("c", np.array(["a", "b"])), "values of the type '<U1'"),
-            (self.save("d", np.asfortranarray(np.zeros((3, 2)))), "Fortran's order"),
+            (self.save("d", np.asfortranarray(np.zeros((3, 2)))), "Fortran order"),
             (self.save("e", np.zeros(())), "a single number"),
             (self.save("f", np.zeros((0, 2))), "no values"),
             (cut, "the file is incomplete"),
@@ -156,7 +156,7 @@ class Minibatches(unittest.TestCase):
                 MinibatchSource(NumpyDeserializer({"x": StreamDef(npy=good)}, lengths=path))
             self.assertIn("n.npy", str(caught.exception))
 
-    def test_values_that_the_type_cannot_hold(self) -> None:
+    def test_values_out_of_range(self) -> None:
         path = self.save("x", np.array([1, 2**63], np.uint64))
         with self.assertRaisesRegex(ReaderError, "9223372036854775808 in row 1. A stream of int64 cannot hold it"):
             self.read(NumpyDeserializer({"x": StreamDef(npy=path)}))

@@ -1,4 +1,7 @@
-"""Every parameter of every public callable has a rule, and what the rule refuses is refused by the call, with the parameter's name."""
+"""Every parameter of every public callable has a rule, which the call enforces.
+
+Errors name the parameter.
+"""
 
 import importlib
 import inspect
@@ -22,7 +25,7 @@ from cntk_reader import (
 from cntk_reader import _rules as rules
 from cntk_reader._explain import RULES
 
-#: What only the library makes, and what is a base class whose methods the library calls.
+#: Classes that only the library instantiates, and base classes whose methods the library calls.
 MADE_HERE = {
     "Bags",
     "Epoch",
@@ -42,10 +45,10 @@ MADE_HERE = {
     "StreamMinibatch",
 }
 BASES = {"ComposableUserDeserializer", "FileSystem", "RemoteFile", "Transform", "UserDeserializer"}
-#: Plain values that users' transforms return; the library looks at them then. TraceLevel is an enumeration of CNTK's.
+#: Plain values that users' transforms return, which the library checks, and CNTK's enumeration.
 VALUES = {"ImageInfo", "TraceLevel"}
 
-#: By rule, what it refuses.
+#: By rule, the values that it refuses.
 NOT_WHOLE = [True, np.True_, 1.0, 1.5, math.nan, "1", None, [], np.array([1]), 10**30, -1]
 REFUSED = {
     rules.Whole: NOT_WHOLE,
@@ -62,7 +65,7 @@ REFUSED = {
 
 
 def refused(rule):
-    """Values that a rule refuses."""
+    """Returns values that a rule refuses."""
     if isinstance(rule, rules.Maybe):
         return [value for value in refused(rule.rule) if value is not None]
     if isinstance(rule, rules.Items):
@@ -87,7 +90,8 @@ def refused(rule):
 
 
 def public_callables():
-    """All public functions and classes, with the public methods of the classes that users call."""
+    """Yields all public functions and classes, and the public methods of classes that users
+    call."""
     modules = [
         cntk_reader,
         importlib.import_module("cntk_reader.cntk"),
@@ -128,7 +132,7 @@ def public_callables():
 
 
 def parameters(function):
-    """The named parameters apart from the object."""
+    """Returns the named parameters except the object."""
     kinds = inspect.Parameter
     return [
         name
@@ -139,7 +143,7 @@ def parameters(function):
 
 class EveryParameter(unittest.TestCase):
     def test_has_a_rule(self):
-        """A new parameter without one fails here."""
+        """A new parameter without a rule fails here."""
         seen = 0
         for name, function in public_callables():
             # ArrayDeserializer's own methods are those of a user's deserializer.
@@ -152,7 +156,7 @@ class EveryParameter(unittest.TestCase):
         self.assertGreater(seen, 150)
 
     def test_is_checked_by_the_call(self):
-        """Each parameter gets what its rule refuses; the others are not looked at before it, or have their defaults."""
+        """Passes values that each parameter's rule refuses, with valid values before it."""
         calls = 0
         for name, function in public_callables():
             own = getattr(function, RULES, {})
@@ -167,7 +171,7 @@ class EveryParameter(unittest.TestCase):
             first = [object()] if {"self", "cls", "_cls"} & set(signature.parameters) else []
             for parameter, rule in own.items():
                 for value in refused(rule):
-                    # Those before it that are needed: valid ones, as far as their rules tell.
+                    # Valid values for required parameters before it, as far as their rules tell.
                     options = {one: VALID.get(one, "x") for one in needed} | {parameter: value}
                     with self.subTest(name, parameter=parameter, value=value):
                         with self.assertRaises((TypeError, ValueError)) as caught:
@@ -181,7 +185,7 @@ class EveryParameter(unittest.TestCase):
         self.assertGreater(calls, 1000)
 
 
-#: Right values of needed parameters.
+#: Valid values of required parameters.
 VALID = {
     "streams": {},
     "options": {},
@@ -229,27 +233,27 @@ class Values(unittest.TestCase):
     def test_mistakes_of_users(self):
         data = self.data
         table = [
-            ({"randomize": "no"}, "randomize has to be True or False, and is 'no'"),
-            ({"randomize": 0}, "randomize has to be True or False, and is 0"),
-            ({"randomization_window_in_chunks": -1}, "randomization_window_in_chunks has to be at least 0, and is -1"),
-            ({"randomization_window_in_samples": -5}, "at least 0, and is -5"),
-            ({"max_errors": -1}, "max_errors has to be at least 0"),
-            ({"truncation_length": -1}, "truncation_length has to be at least 0"),
-            ({"truncation_length": 2.0}, "truncation_length has to be a whole number, and 2.0 is none"),
-            ({"workers": 4}, "workers is 4, and no rank was given"),
-            ({"workers": 0}, "workers has to be at least 1"),
-            ({"workers": 2, "rank": 2}, "The rank is 2, and with 2 workers ranks go from 0 to 1"),
-            ({"rank": 1}, "The rank is 1, and with 1 worker ranks go from 0 to 0"),
-            ({"workers": 2, "rank": -1}, "rank has to be at least 0"),
-            ({"minibatch_size": True}, "minibatch_size has to be a whole number"),
-            ({"minibatch_size": 0}, "minibatch_size has to be at least 1"),
-            ({"max_sweeps": -1}, "max_sweeps has to be at least 0"),
-            ({"max_samples": math.nan}, "max_samples has to be a whole number"),
-            ({"precision": "half"}, "precision has to be one of 'float', 'double'"),
-            ({"trace_level": 3}, "trace_level has to be at most 2"),
-            ({"lockstep": "yes"}, "lockstep has to be True or False"),
-            ({"options": [1]}, "options has to be a dictionary"),
-            ({"randomization_seed": -7}, "randomization_seed has to be at least 0"),
+            ({"randomize": "no"}, "randomize must be True or False, not 'no'"),
+            ({"randomize": 0}, "randomize must be True or False, not 0"),
+            ({"randomization_window_in_chunks": -1}, "randomization_window_in_chunks must be at least 0, but is -1"),
+            ({"randomization_window_in_samples": -5}, "at least 0, but is -5"),
+            ({"max_errors": -1}, "max_errors must be at least 0"),
+            ({"truncation_length": -1}, "truncation_length must be at least 0"),
+            ({"truncation_length": 2.0}, "truncation_length must be a whole number, not 2.0"),
+            ({"workers": 4}, "workers is 4, but no rank was given"),
+            ({"workers": 0}, "workers must be at least 1"),
+            ({"workers": 2, "rank": 2}, "The rank is 2, but with 2 workers ranks go from 0 to 1"),
+            ({"rank": 1}, "The rank is 1, but with 1 worker ranks go from 0 to 0"),
+            ({"workers": 2, "rank": -1}, "rank must be at least 0"),
+            ({"minibatch_size": True}, "minibatch_size must be a whole number"),
+            ({"minibatch_size": 0}, "minibatch_size must be at least 1"),
+            ({"max_sweeps": -1}, "max_sweeps must be at least 0"),
+            ({"max_samples": math.nan}, "max_samples must be a whole number"),
+            ({"precision": "half"}, "precision must be one of 'float', 'double'"),
+            ({"trace_level": 3}, "trace_level must be at most 2"),
+            ({"lockstep": "yes"}, "lockstep must be True or False"),
+            ({"options": [1]}, "options must be a dictionary"),
+            ({"randomization_seed": -7}, "randomization_seed must be at least 0"),
         ]
         for options, message in table:
             with self.subTest(options), self.assertRaisesRegex((TypeError, ValueError), message):
@@ -288,7 +292,7 @@ class Values(unittest.TestCase):
             for size in (0, -1, 2.5, "5", True, math.nan, 2**64):
                 with self.subTest(size=size), self.assertRaises((TypeError, ValueError)):
                     source.next_minibatch(size)
-            # A refused call changes nothing, and a bool is no 1 although they are equal.
+            # A refused call changes nothing, and True is not accepted as 1.
             self.assertEqual(source.next_minibatch(1)["x"].array.ravel().tolist(), [0, 1])
             with self.assertRaises(TypeError):
                 source.next_minibatch(True)
@@ -309,7 +313,7 @@ class Values(unittest.TestCase):
                         call(one)
 
     def test_lengths_and_numbers_of_chunks(self):
-        """What has no room in the library's types was cut off without a word."""
+        """Values outside the range of the library's types are refused, not truncated."""
         infos = [StreamInformation("x", 0, "dense", np.float32, (1,))]
         values = np.zeros((4, 1), np.float32)
 
@@ -348,7 +352,7 @@ class Values(unittest.TestCase):
 
     def test_sizes_of_chunks(self):
         for size in (0, -3, 2.5, True, "9", math.nan):
-            with self.subTest(size), self.assertRaisesRegex((TypeError, ValueError), "chunk_size has"):
+            with self.subTest(size), self.assertRaisesRegex((TypeError, ValueError), "chunk_size must"):
                 from_arrays(x=np.zeros((3, 2), np.float32), chunk_size=size)
 
 

@@ -1,4 +1,4 @@
-"""Deserializers for speech: their configurations, and minibatches of a small corpus."""
+"""Speech deserializers: configurations, and minibatches of a small corpus."""
 
 import struct
 import tempfile
@@ -21,9 +21,9 @@ from cntk_reader import (
 
 
 class Sections(unittest.TestCase):
-    """What becomes of objects in the configuration language."""
+    """Objects as sections of the configuration."""
 
-    def test_keys_stand_where_they_are_read(self) -> None:
+    def test_key_placement(self) -> None:
         stream = StreamDef(
             shape=40, scp="a.scp", context=(5, 4), broadcast=True, max_sequence_length=9, defines_mb_size=True
         )
@@ -57,7 +57,7 @@ class Sections(unittest.TestCase):
             {"type": "KaldiDeserializer", "input": {"k": {"arkFile": "a.ark", "dim": 9, "format": "sparse"}}},
         )
 
-    def test_what_is_missing(self) -> None:
+    def test_missing_files(self) -> None:
         stream = StreamDef(shape=1)
         both = StreamDef(shape=1, scp="a", ark="b")
         for deserializer in (
@@ -96,7 +96,8 @@ class Minibatches(unittest.TestCase):
                 self.assertEqual(classes, [0, 0, 1, 1, 1])
 
     def test_frames_with_arrays(self) -> None:
-        """Arrays with a sample for each frame are taken apart like the features, in either order."""
+        """Arrays with a sample per frame are split into frames like the features, in either
+        order."""
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "a.mfc")
             archive.write_bytes(struct.pack(">iihh", 5, 100000, 4, 9) + np.arange(5, dtype=">f4").tobytes())

@@ -1,4 +1,4 @@
-"""Compressed files, and files that Python code reads: FileSystem, and file systems of fsspec."""
+"""Compressed files, and files read by Python code: FileSystem and fsspec file systems."""
 
 import errno
 import gzip
@@ -63,7 +63,7 @@ class MemoryFile(RemoteFile):
     def read_at(self, offset, count):
         if self.system.failures:
             raise self.system.failures.pop()
-        # Less than was asked for is allowed.
+        # Returning fewer bytes than requested is allowed.
         return self.content[offset : offset + min(count, 10_000)]
 
     def identity(self):
@@ -74,7 +74,7 @@ class MemoryFile(RemoteFile):
 
 
 class Fsspec:
-    """What fsspec's MemoryFileSystem has of the methods that are used."""
+    """The methods of fsspec's MemoryFileSystem that are used."""
 
     protocol = "memory"
 
@@ -95,7 +95,7 @@ class Fsspec:
 
 
 class StorageTest(unittest.TestCase):
-    def test_compressed_files_give_the_same(self):
+    def test_compressed_files_read_alike(self):
         with tempfile.TemporaryDirectory() as folder:
             packed = Path(folder) / "digits.ctf.zst"
             seen = []
@@ -116,7 +116,7 @@ class StorageTest(unittest.TestCase):
                 values(packed)
             self.assertEqual(caught.exception.kind, "data")
 
-    def test_files_of_a_file_system_of_ones_own(self):
+    def test_custom_file_system(self):
         system = Memory()
         system.files["memory-test://digits"] = DIGITS.read_bytes()
         mount("memory-test", system)
@@ -129,7 +129,7 @@ class StorageTest(unittest.TestCase):
         with self.assertRaisesRegex(ReaderError, "FileNotFoundError: nothing is called memory-test://other"):
             values("memory-test://other")
         with patch.object(MemoryFile, "size", lambda _: -1):
-            with self.assertRaisesRegex(ReaderError, "The size of a file has to be at least 0, and is -1"):
+            with self.assertRaisesRegex(ReaderError, "The size of a file must be at least 0, but is -1"):
                 values("memory-test://digits")
         unmount("memory-test")
         with self.assertRaisesRegex(ReaderError, "mount it first"):
@@ -169,11 +169,11 @@ class StorageTest(unittest.TestCase):
         for kind in (bytearray, memoryview, pairs, every_second):
             with self.subTest(kind), reads(kind):
                 np.testing.assert_array_equal(values("memory-test://digits"), values(DIGITS))
-        for kind, message in ((bytes, "at most"), (bytearray, "at most"), (list, "gives bytes, and list is none")):
+        for kind, message in ((bytes, "at most"), (bytearray, "at most"), (list, "must return bytes, not list")):
             with self.subTest(kind), reads(kind, more=2**20), self.assertRaisesRegex(ReaderError, message):
                 values("memory-test://digits")
 
-    def test_file_systems_of_fsspec(self):
+    def test_fsspec_file_systems(self):
         files = {"digits": DIGITS.read_bytes()}
         try:
             import fsspec
@@ -182,13 +182,13 @@ class StorageTest(unittest.TestCase):
         else:
             system = fsspec.filesystem("memory")
             system.pipe(files)
-        # Under its own name, and under another one.
+        # Mounted under its own name, and under another one.
         for scheme in ["memory", "fsspec-test"]:
             mount(scheme, system)
             np.testing.assert_array_equal(values(f"{scheme}://digits"), values(DIGITS))
             unmount(scheme)
 
-    def test_what_is_no_file_system_is_refused(self):
+    def test_non_file_system_is_refused(self):
         with self.assertRaisesRegex(TypeError, "fsspec was expected, not int"):
             mount("x", 3)
         with self.assertRaisesRegex(ReaderError, "cannot be the scheme"):

@@ -1,4 +1,5 @@
-"""Tables of other libraries as arrays: whatever their memory looks like, right values or a clear error."""
+"""Tables of other libraries as arrays: correct values or a clear error, whatever the memory
+layout."""
 
 import importlib.util
 import unittest
@@ -11,12 +12,12 @@ from .loops import next_epoch
 
 
 def have(*modules):
-    """Whether packages are installed."""
+    """Returns whether packages are installed."""
     return all(importlib.util.find_spec(module) for module in modules)
 
 
 def delivered(**arrays):
-    """The sequences of the stream x, dense, in the data's order."""
+    """Returns the sequences of the stream x, dense, in the data's order."""
     with MinibatchSource(from_arrays(**arrays), randomize=False) as source:
         return [
             (part.toarray() if hasattr(part, "toarray") else part).tolist()
@@ -26,7 +27,7 @@ def delivered(**arrays):
 
 
 def classes(value):
-    """The class of each sample, and the number of classes."""
+    """Returns the class of each sample, and the number of classes."""
     with MinibatchSource(from_arrays(x=value), randomize=False) as source:
         return [
             int(i) for minibatch in next_epoch(source, 5) for i in minibatch["x"].indices()
@@ -34,7 +35,7 @@ def classes(value):
 
 
 class Table(unittest.TestCase):
-    """Each row: a value, and what it delivers or the error that it leads to."""
+    """Rows of values, each with the expected result or error."""
 
     def check(self, rows, deliver=delivered):
         for number, (value, expected) in enumerate(rows):
@@ -49,7 +50,7 @@ class Table(unittest.TestCase):
         self.check(rows, lambda x: classes(x))
 
 
-class OfNumPy(Table):
+class NumPyTables(Table):
     def test_memory(self):
         floats = np.arange(24, dtype=np.float32).reshape(4, 6)
         packed = np.zeros(3, np.dtype([("a", "u1"), ("b", "<f4")], align=False))
@@ -89,9 +90,9 @@ class OfNumPy(Table):
         rows += [
             (one_hot(np.arange(6, dtype=np.int32)[::-2], 6), ([5, 3, 1], 6)),
             (one_hot(np.ma.array([1, 2], mask=[0, 1]), 3), "masked"),
-            (one_hot(np.array([1.0]), 3), "one integer for each sample"),
-            (one_hot(np.array([True]), 3), "one integer for each sample"),
-            (one_hot(np.array([[1]]), 3), "one integer for each sample"),
+            (one_hot(np.array([1.0]), 3), "one integer per sample"),
+            (one_hot(np.array([True]), 3), "one integer per sample"),
+            (one_hot(np.array([[1]]), 3), "one integer per sample"),
         ]
         self.check_classes(rows)
         for ids in ([3], [-1], [2**31], [2**32 + 1], [2**63], [2**64 - 1]):
@@ -114,7 +115,7 @@ class OfNumPy(Table):
                 from_arrays(x=x, lengths=lengths)
 
 
-class OfSciPy(Table):
+class SciPyTables(Table):
     def test_formats(self):
         dense = np.array([[0, 2, 0], [1, 0, 0], [0, 0, 3]], np.float32)
         rows = [(sp.csr_array(dense), dense[:, None].tolist()), (sp.csr_matrix(dense), dense[:, None].tolist())]
@@ -147,9 +148,9 @@ class OfSciPy(Table):
             (matrix([1, 2, 3], [3, 1, 2], [0, 3, 1]), "falls from 3 to 1 in row 1"),
             (matrix([1, 2], [3, 1, 2], [0, 2, 3]), "there are 2 values"),
             (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], np.float64), "'indices' .* not integers"),
-            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.int32), "cannot be delivered"),
-            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.complex64), "cannot be delivered"),
-            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.bool_), "cannot be delivered"),
+            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.int32), "are not supported"),
+            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.complex64), "are not supported"),
+            (matrix([1, 2, 3], [3, 1, 2], [0, 2, 3], element=np.bool_), "are not supported"),
         ]
         self.check(rows)
         for wrong in ([4, 1, 2], [-1, 1, 2], [2**31 + 1, 1, 2], [2**32 + 1, 1, 2]):
@@ -158,7 +159,7 @@ class OfSciPy(Table):
 
 
 @unittest.skipUnless(have("pyarrow"), "pyarrow is not installed")
-class OfArrow(Table):
+class ArrowTables(Table):
     def test_dictionaries_of_chunks(self):
         import pyarrow as pa
 
@@ -172,7 +173,7 @@ class OfArrow(Table):
 
         day = [np.datetime64("2020-01-01"), np.datetime64("2021-01-01")]
         rows = [
-            # By bare code, x,x and y,z,w were the same class.
+            # Compared by code alone, x,x and y,z,w would share a class.
             (chunks(([0, 0], ["x"]), ([0, 1, 2], ["y", "z", "w"])), ([0, 0, 1, 2, 3], 4)),
             (chunks(([0, 1], ["a", "b"]), ([0, 1], ["b", "a"])), ([0, 1, 1, 0], 2)),
             (chunks(([1, 0], ["a", "b"]), ([1, 0], ["a", "b"])), ([1, 0, 1, 0], 2)),
@@ -283,7 +284,7 @@ class OfArrow(Table):
 
 
 @unittest.skipUnless(have("pandas"), "pandas is not installed")
-class OfPandas(Table):
+class PandasTables(Table):
     def test_columns(self):
         import pandas as pd
 
@@ -329,7 +330,7 @@ class OfPandas(Table):
 
 
 @unittest.skipUnless(have("torch"), "torch is not installed")
-class OfTorch(Table):
+class TorchTables(Table):
     def test_tensors(self):
         import torch
 

@@ -1,4 +1,4 @@
-"""The command-line tool in the package behaves as the program does."""
+"""The command-line tool in the package behaves like the program."""
 
 import os
 import shlex
@@ -52,7 +52,7 @@ class Tool(unittest.TestCase):
             self.assertEqual(shown.returncode, 0, shown.stderr)
             self.assertIn(b"1,437 sequences", shown.stdout)
 
-    def test_a_pipe_that_is_closed_early_is_no_error(self):
+    def test_early_closed_pipe_is_not_an_error(self):
         head = [*TOOL, "head", str(DIGITS), "-n", "1437"]
         with subprocess.Popen(head, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             self.assertIn(b'"number":0', child.stdout.readline())
@@ -60,13 +60,13 @@ class Tool(unittest.TestCase):
             self.assertEqual(child.stderr.read(), b"")
             self.assertEqual(child.wait(60), 0)
 
-    def test_ctrl_c_ends_it_by_the_signal(self):
+    def test_ctrl_c_kills_by_signal(self):
         # Programs that a shell starts in the background ignore Ctrl-C.
         program = (
             "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from cntk_reader._tool import main; sys.exit(main())"
         )
-        # It writes more than a pipe holds, so it waits for its reader.
+        # The output exceeds the capacity of a pipe, so the tool waits for its reader.
         command = [sys.executable, "-c", program, "head", str(DIGITS), "-n", "1437"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             self.assertIn(b'"number":0', child.stdout.readline())
@@ -74,7 +74,7 @@ class Tool(unittest.TestCase):
             self.assertEqual(child.wait(60), -signal.SIGINT)
             self.assertEqual(child.stderr.read(), b"")
 
-    def test_no_file_takes_the_place_of_a_closed_stream(self):
+    def test_closed_standard_streams_are_not_reused(self):
         program = (
             "import os, sys; from cntk_reader._tool import main; sys.argv[1:] = ['--version']; code = main()\n"
             "for stream in range(3): code |= not os.path.samefile(f'/proc/self/fd/{stream}', os.devnull)\n"

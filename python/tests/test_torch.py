@@ -1,4 +1,5 @@
-"""cntk_reader.torch: in one process, in workers of DataLoader, with torchdata's StatefulDataLoader, in torch.distributed."""
+"""cntk_reader.torch: in one process, in DataLoader workers, StatefulDataLoader,
+torch.distributed."""
 
 import pickle
 import tempfile
@@ -23,12 +24,12 @@ COUNT = 600
 
 
 def ids(minibatch):
-    """What workers send: the values, with gaps left out."""
+    """Returns the item that workers send: the values, without gaps."""
     return torch.cat([torch.from_numpy(part.copy()) for part in minibatch["x"].as_sequences()]).ravel().int()
 
 
 class Opener:
-    """Makes sources in the process that reads."""
+    """Opens sources in the reading process."""
 
     def __init__(self, path):
         self.path = path
@@ -57,11 +58,12 @@ class WithFile(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.path = Path(folder.name) / "x.ctf"
-        # 200 sequences of 1 to 5 samples; no number comes twice.
+        # 200 sequences of 1 to 5 samples with distinct numbers.
         lengths = [1 + i % 5 for i in range(COUNT // 3)]
         cls.path.write_text("".join(f"{i} |x {10 * i + j}\n" for i, n in enumerate(lengths) for j in range(n)))
         cls.everything = sorted(10 * i + j for i, n in enumerate(lengths) for j in range(n))
-        # torch warns of forks of a process that has threads, of sparse tensors, and of more workers than processors.
+        # torch warns about forks of a process with threads, sparse tensors, and more workers than
+        # CPUs.
         warnings.simplefilter("ignore")
 
     def dataset(self, **options):
@@ -130,22 +132,22 @@ def function(minibatch):
 
 
 class InWorkers(WithFile):
-    def test_what_cannot_be_sent_is_an_error(self):
-        """The trainer waited for ever: the worker dropped such an item on the thread that sends it."""
+    def test_unsendable_item_is_an_error(self):
+        """The worker must not drop such an item silently: the trainer would wait forever."""
         for convert, name in ((whole, "Minibatch"), (inside, "StreamMinibatch"), (function, "function")):
             for options in ({"num_workers": 1}, {"num_workers": 2, "persistent_workers": True}):
                 with self.subTest(name, **options):
                     dataset = Dataset(open_source(self.path), 30, convert=convert)
                     loader = DataLoader(dataset, batch_size=None, timeout=60, **options)
-                    message = f"object of the type {name}, which a worker of DataLoader cannot send"
+                    message = f"object of type {name}, which a DataLoader worker cannot send"
                     with self.assertRaisesRegex(TypeError, message):
                         next(iter(loader))
-        # Without workers it goes nowhere.
+        # Without workers the item is not sent.
         self.assertTrue(next(iter(Dataset(open_source(self.path), 30, convert=whole)))["x"].num_samples)
         with self.assertRaisesRegex(TypeError, "A minibatch cannot be pickled"):
             pickle.dumps(next(iter(Dataset(open_source(self.path), 30, convert=whole))))
 
-    def test_nothing_twice_and_nothing_left_out(self):
+    def test_every_sequence_delivered_once(self):
         for method, numbers in (("fork", (1, 3)), ("spawn", (2,))):
             for workers in numbers:
                 with self.subTest(method, workers=workers):
@@ -162,7 +164,8 @@ class InWorkers(WithFile):
     def test_whole_minibatches(self):
         loader = DataLoader(self.dataset(), batch_size=None, num_workers=2)
         sizes = [len(minibatch) for minibatch in loader]
-        # Minibatches of at most 30 samples, filled up to a sequence of at most 5; each worker has a last one.
+        # Minibatches have 26 to 30 samples, because sequences have up to 5, except each worker's
+        # last one.
         self.assertTrue(all(size <= 30 for size in sizes))
         self.assertLessEqual(sum(size < 26 for size in sizes), 2)
 
@@ -173,7 +176,7 @@ class InWorkers(WithFile):
                 loops = []
                 for i in range(4):
                     if i == 2:
-                        # Loops that begin with one seed, and one that is left early.
+                        # Loops that start with the same seed, and one that is left early.
                         torch.manual_seed(1)
                         next(iter(loader))
                         torch.manual_seed(1)
@@ -186,7 +189,7 @@ class InWorkers(WithFile):
                 self.assertEqual(len(set(map(tuple, loops))), 4)
                 self.assertEqual(loops[1], second)
 
-    def test_a_function_that_makes_the_source(self):
+    def test_source_factory(self):
         for method, workers in (("fork", 2), ("spawn", 1)):
             dataset = Dataset(Opener(self.path), 30, convert=ids)
             loader = DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
@@ -262,9 +265,9 @@ class Stateful(WithFile):
                         self.assertEqual(flat(other), rest)
                         self.assertEqual(flat(other), flat(loader))
 
-    def test_where_one_worker_has_no_more(self):
+    def test_one_worker_exhausted(self):
         def loader():
-            # Three chunks for two workers: one worker has about twice as much as the other.
+            # Three chunks for two workers: one worker has about twice the data of the other.
             data = CTFDeserializer(self.path, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=2300)
             return StatefulDataLoader(Dataset(MinibatchSource(data), 30, convert=ids), batch_size=None, num_workers=2)
 
@@ -305,7 +308,7 @@ def rank_of_several(rank, ranks, path, store, folder):
 
 
 def steps_of_a_rank(rank, ranks, path, store, folder):
-    """What a trainer does that waits for the others in each step."""
+    """A trainer that waits for the others in each step."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     try:
         steps = []
@@ -337,7 +340,8 @@ def steps_of_a_rank(rank, ranks, path, store, folder):
 
 class Distributed(WithFile):
     def test_lockstep_is_the_default(self):
-        """Steps of different epochs were paired, and the last ones waited until gloo gave up."""
+        """Otherwise steps of different epochs would be paired, and the last ones would wait until
+        timeout."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "few.ctf"
             path.write_text("".join(f"|x {i:015}\n" for i in range(24)))

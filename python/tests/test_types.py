@@ -1,4 +1,4 @@
-"""The public interface has types, and none of them is Any."""
+"""The public interface is typed, without Any."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ ANY = re.compile(r"\bAny\b")
 
 
 def signatures():
-    """Names and annotations of what is public: functions, methods, properties and attributes."""
+    """Yields names and annotations of public functions, methods, properties and attributes."""
     for name in cntk_reader.__all__:
         value = getattr(cntk_reader, name)
         if inspect.isfunction(value):
@@ -36,7 +36,7 @@ def is_public(name):
 
 
 def written_annotations(path):
-    """Places and annotations of what is public in a module, which need not be importable."""
+    """Yields places and annotations of a module's public names, without importing it."""
     nodes = [("", node) for node in ast.parse(path.read_text()).body]
     while nodes:
         place, node = nodes.pop()

@@ -1,4 +1,4 @@
-"""Types of values from text files, in all modes, and ids in place of one-hot samples."""
+"""Element types of text files in all modes, and ids instead of one-hot samples."""
 
 import tempfile
 import unittest
@@ -43,7 +43,7 @@ class Text(unittest.TestCase):
                     values = source.next_minibatch()["x"].packed().values
                     self.assertEqual((values.dtype, values.ravel().tolist()), (expected.dtype, expected.tolist()))
 
-    def test_values_that_do_not_fit(self):
+    def test_values_out_of_range(self):
         for dtype, text in (("uint8", "256"), ("uint8", "-1"), ("int16", "1.5"), ("int64", "1e30"), ("bool", "2")):
             with self.subTest(dtype, text=text):
                 self.path.write_text(f"0 |x 1\n1 |x 0\n1 |x {text}\n2 |x 1\n")
@@ -83,7 +83,7 @@ class Text(unittest.TestCase):
                         self.assertEqual(values.tolist(), expected["w"].indices().tolist())
                     self.assertFalse(one_hot.next_minibatch() or ids.next_minibatch())
 
-    def test_types_beside_each_other(self):
+    def test_mixed_types(self):
         rows = [(n % 256, -n, n / 4) for n in range(500)]
         self.path.write_text("".join(f"{n} |a {a} |b {b} |c {c}\n" for n, (a, b, c) in enumerate(rows)))
         streams = {

@@ -1,4 +1,5 @@
-"""Users' deserializers: CNTK's recorded orders, arrays in place, mistakes, lifetimes, threads, processes."""
+"""Users' deserializers: recorded orders of CNTK, arrays, mistakes, lifetimes, threads,
+processes."""
 
 import gc
 import os
@@ -34,7 +35,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
 class Chunks(UserDeserializer):
-    """Given chunks; what is asked of it is noted."""
+    """Given chunks. Records how it is called."""
 
     def __init__(self, chunks, **streams):
         self.chunks = chunks
@@ -64,26 +65,26 @@ class Chunks(UserDeserializer):
 
 
 def numbers(*sizes):
-    """Chunks of numbered samples."""
+    """Returns chunks of numbered samples."""
     firsts = np.cumsum([0, *sizes])
     chunks = [{"x": np.arange(a, b, dtype=np.float32)[:, None]} for a, b in zip(firsts, firsts[1:])]
     return Chunks(chunks, x=("dense", (1,)))
 
 
 def read(source, size, stream="x"):
-    """The values of all minibatches."""
+    """Returns the values of all minibatches."""
     return [int(value) for part in minibatches_of(source, size) for value in part[stream].array.ravel()]
 
 
 def dense(values, stream="dense", shape=(2,)):
-    """The first minibatch of one stream with one chunk."""
+    """Returns the first minibatch of one stream with one chunk."""
     user = Chunks([{"x": values}], x=(stream, shape))
     with MinibatchSource(user, randomize=False, max_sweeps=1) as source:
         return source.next_minibatch(100)["x"]
 
 
 class Orders(unittest.TestCase):
-    """What CNTK 2.7 was seen to deliver."""
+    """Orders recorded from CNTK 2.7."""
 
     def in_memory(self, randomize):
         # Rows of 3 numbers, and sparse rows i with i at column i modulo 2.
@@ -95,7 +96,7 @@ class Orders(unittest.TestCase):
             self.assertTrue((part["y"].asarray()[0] == y.toarray()[(part["x"].array[0, :, 0] // 3).astype(int)]).all())
             return part["x"].array[0].tolist()
 
-    def test_manuals_first_example(self):
+    def test_first_example_of_the_manual(self):
         self.assertEqual(self.in_memory(False)[:3], [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
         shuffled = self.in_memory(True)
         self.assertEqual(shuffled[:3], [[12, 13, 14], [0, 1, 2], [9, 10, 11]])
@@ -117,7 +118,7 @@ class Orders(unittest.TestCase):
                 self.assertEqual(read(source, 3), order, settings)
         self.assertEqual(sorted(user.loads), [0, 1, 2], "a window of all chunks loads each once")
 
-    def test_end_of_sweep_comes_with_the_next_one(self):
+    def test_end_of_sweep_comes_with_next_minibatch(self):
         with MinibatchSource(numbers(4), randomize=False, max_sweeps=3) as source:
             flags = [source.next_minibatch(2).end_of_sweep for _ in range(6)]
             self.assertEqual(flags, [False, False, True, False, True, False])
@@ -144,7 +145,7 @@ class Orders(unittest.TestCase):
                 seen += read(source, 3)
         self.assertEqual(sorted(seen), [0, 1, 2, 3])
 
-    def test_composable_ones_join_files(self):
+    def test_composable_deserializers_join_files(self):
         class Keyed(ComposableUserDeserializer):
             def stream_infos(self):
                 return [StreamInformation("x", 0, "dense", np.float32, ())]
@@ -300,7 +301,7 @@ class Mistakes(unittest.TestCase):
         self.fails("not float64", {"x": good.astype(np.float64)})
         self.fails("not >f4", {"x": good.astype(">f4")})
         self.fails("single sample per row", {"x": good[:, 0]})
-        self.fails("(3,), the stream (2,)", {"x": np.zeros((3, 3), np.float32)})
+        self.fails("(3,), but the stream has (2,)", {"x": np.zeros((3, 3), np.float32)})
         self.fails("3 wide", {"x": sp.csr_matrix(np.zeros((3, 3), np.float32))}, **sparse)
         self.fails("csr_matrix", {"x": [good]}, **sparse)
         self.fails("numpy array", {"x": [[1, 2]]})
@@ -313,7 +314,7 @@ class Mistakes(unittest.TestCase):
         broken.indices[1] = 2
         self.fails("index 2", {"x": broken}, **sparse)
 
-    def test_the_exception_is_the_cause(self):
+    def test_exception_is_the_cause(self):
         def raises():
             raise LookupError("the shelf is empty")
 
@@ -341,9 +342,7 @@ class Mistakes(unittest.TestCase):
         for kind, shape in ("thick", (2,)), ("dense", (-3,)), ("dense", (2**64 + 2,)):
             self.assertRaises(ValueError, MinibatchSource, Chunks([{}], x=(kind, shape)))
         for count in -1, 2**32 + 1:
-            with self.assertRaisesRegex(
-                ValueError, f"The number of chunks has to be at (least|most) .*, and is {count}"
-            ):
+            with self.assertRaisesRegex(ValueError, f"The number of chunks must be at (least|most) .*, but is {count}"):
                 MinibatchSource(type("Miscounted", (Chunks,), {"num_chunks": lambda _, count=count: count})([{}]))
         self.assertRaises(NotImplementedError, MinibatchSource, UserDeserializer())
 
@@ -353,7 +352,7 @@ class Mistakes(unittest.TestCase):
                 return [StreamInformation(name, 1 - i, "dense", np.float32, (1,)) for i, name in enumerate("xy")]
 
         chunk = {name: np.full((2, 1), value, np.float32) for name, value in (("x", 1), ("y", 2))}
-        with self.assertRaisesRegex(ValueError, "'x' has the id 1, but its place in the list is 0"):
+        with self.assertRaisesRegex(ValueError, "'x' has the id 1, but its index in the list is 0"):
             MinibatchSource(Reversed([chunk]))
         user = Chunks([chunk], x=("dense", (1,)), y=("dense", (1,)))
         with MinibatchSource(user, randomize=False) as source:
@@ -362,7 +361,7 @@ class Mistakes(unittest.TestCase):
 
 
 class Lifetimes(unittest.TestCase):
-    def test_chunks_are_given_back(self):
+    def test_chunks_are_released(self):
         made = []
 
         class Noted(np.ndarray):
@@ -394,7 +393,7 @@ class Lifetimes(unittest.TestCase):
         # CNTK never frees a deserializer.
         kept = [weakref.ref(source), weakref.ref(user)]
         del source, user
-        # While another thread collects, a collection does nothing.
+        # A collection does nothing while another thread is collecting.
         deadline = time.monotonic() + 20
         while any(reference() for reference in kept) and time.monotonic() < deadline:
             gc.collect()
@@ -424,7 +423,7 @@ class Lifetimes(unittest.TestCase):
         with MinibatchSource(safe, max_sweeps=1) as source:
             self.assertEqual(sorted(read(source, 4)), list(range(90)))
 
-    def test_two_threads_do_not_meet(self):
+    def test_concurrent_calls_are_errors(self):
         entered, go_on = threading.Event(), threading.Event()
 
         def chunk():
@@ -445,7 +444,7 @@ class Lifetimes(unittest.TestCase):
             thread.join(10)
             self.assertEqual(results[0]["x"].num_samples, 1)
 
-    def test_a_deserializer_may_read(self):
+    def test_deserializer_may_read_another_source(self):
         def chunk():
             with MinibatchSource(numbers(4), randomize=False, max_sweeps=1) as inner:
                 return {"x": np.float32(read(inner, 3))[:, None]}
@@ -471,7 +470,8 @@ class Lifetimes(unittest.TestCase):
                         ok &= read(other, 4) == list(range(10))
                     status = 0 if ok else 2
                 finally:
-                    # The child of a fork must not go on with the parent's test, nor run its handlers at exit.
+                    # A forked child must neither continue the parent's test nor run its exit
+                    # handlers.
                     os._exit(status)
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
             self.assertEqual(read(source, 3), [3, 4, 5, 6, 7, 8, 9])
@@ -484,7 +484,7 @@ class Processes(unittest.TestCase):
         command = [sys.executable, "-c", program]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
 
-    def test_the_interpreter_ends_while_chunks_are_loaded(self):
+    def test_exit_while_loading_chunks(self):
         program = (
             "import time, numpy as np\n"
             "from cntk_reader import *\n"

@@ -1,7 +1,7 @@
 //! Arrays: `(1:2*3)`, `([type=A]:[type=B])`.
 //!
-//! Elements are separated by `:`, `,` or line breaks, or by the character after the opening bracket if that is no
-//! letter, digit or bracket. Their texts stay raw until they are read.
+//! Elements are separated by `:`, `,` or line breaks, or by the character after the opening bracket
+//! unless it is a letter, digit or bracket. Their texts stay raw until they are read.
 
 use super::convert::FromValue;
 use super::lexer;
@@ -11,7 +11,7 @@ use super::unread::ReadLog;
 use super::values::{Value, Values};
 use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::file::address;
-use cntk_reader_core::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
+use cntk_reader_core::limits::{MAX_ARRAY_BYTES, MAX_ELEMENTS};
 use cntk_reader_core::option;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Array {
 #[derive(Debug, Clone)]
 enum Element {
     Text(SourceText),
-    /// A section that was never a text.
+    /// A section that never existed as text.
     Section(Values),
 }
 
@@ -42,7 +42,7 @@ impl Element {
 }
 
 impl Array {
-    /// The list of a front end that has no text.
+    /// Returns the list of a front end without text.
     pub(super) fn of_values(path: String, values: &[Value], log: Arc<ReadLog>) -> Array {
         let element = |value: &Value| match value {
             Value::Section(values) => Element::Section(values.clone()),
@@ -61,14 +61,14 @@ impl Array {
             |start, end| {
                 let element = repetition(&text[start..end]).map_err(|error| {
                     let detail =
-                        format!("In '{path}' the number after '*' is how often the element is repeated.");
+                        format!("In '{path}' the number after '*' is the repeat count of the element.");
                     text.blame(start, error.with_detail(detail))
                 })?;
                 let Some((element, count)) = element else { return Ok(None) };
                 bytes = bytes.saturating_add(element.len().saturating_mul(count));
-                if elements.len().saturating_add(count) > MOST_ELEMENTS || bytes > MOST_ARRAY_BYTES {
+                if elements.len().saturating_add(count) > MAX_ELEMENTS || bytes > MAX_ARRAY_BYTES {
                     let detail = format!(
-                        "At most {MOST_ELEMENTS} elements with {MOST_ARRAY_BYTES} bytes in all may be in one; check the counts \
+                        "An array may have at most {MAX_ELEMENTS} elements and {MAX_ARRAY_BYTES} bytes; check the counts \
                      after '*'."
                     );
                     let error = Error::config(Runtime, format!("The array {path} has too many elements."));
@@ -82,27 +82,27 @@ impl Array {
         Ok(Array { path, elements, log })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// The texts of the elements.
+    /// Returns the texts of the elements.
     pub fn texts(&self) -> Vec<String> {
         self.elements.iter().map(|element| element.text().to_string()).collect()
     }
 
-    /// The elements as paths.
+    /// Returns the elements as paths.
     pub fn paths(&self) -> Vec<String> {
         self.texts().into_iter().map(address::named).collect()
     }
 
-    /// The elements as values.
+    /// Converts the elements to values.
     pub fn values<T: FromValue>(&self) -> Result<Vec<T>> {
         let value = |text: &SourceText| {
             T::from_value(text).map_err(|error| {
@@ -119,9 +119,9 @@ impl Array {
         self.elements.iter().map(Element::text).map(value).collect()
     }
 
-    /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]`
-    /// ..., or say the types of deserializers that were never a text. Each one is opened when the
-    /// iterator reaches it, so that the errors of earlier ones come first.
+    /// Returns the elements as sections without a parent. Their names are `path[0]`, `path[1]` ...,
+    /// or the deserializer types if they never existed as text. Each section is opened when the
+    /// iterator reaches it, so that errors of earlier elements come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
         self.elements.iter().enumerate().map(|(index, element)| {
             let log = Arc::clone(&self.log);
@@ -138,8 +138,8 @@ impl Array {
     }
 }
 
-/// An element's text and how often it stands there. None if nothing follows the star: CNTK then drops the rest of
-/// the array, too.
+/// Returns an element's text and its repeat count. None if nothing follows the star: CNTK then
+/// drops the rest of the array, too.
 fn repetition(element: &str) -> Result<Option<(&str, usize)>> {
     let repeated =
         if element.bytes().next().is_some_and(lexer::is_opening) { None } else { element.split_once('*') };

@@ -1,4 +1,4 @@
-//! The keys of the deserializer of NumPy's arrays. CNTK has none.
+//! The keys of the deserializer for NumPy arrays, which CNTK does not have.
 
 use super::options::{ArrayOptions, ArrayStream};
 use super::section::Section;
@@ -8,7 +8,7 @@ use cntk_reader_core::error::ExceptionClass::InvalidArgument;
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::{Error, Result};
 
-/// The type that stands for arrays in configurations.
+/// The `type` of this deserializer in configurations.
 pub(super) const TYPE: &str = "NumpyDeserializer";
 
 /// Reads an element of `deserializers`.

@@ -1,4 +1,5 @@
-//! The keys of the binary (CBF) deserializer. The file describes its streams; the configuration may rename them.
+//! The keys of the binary (CBF) deserializer. The file describes its streams; the configuration may
+//! rename them.
 
 use super::element;
 use super::options::{BinaryOptions, WindowSize};
@@ -8,10 +9,11 @@ use cntk_reader_core::Result;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::ElementType;
 
-/// What stands in the section of a binary deserializer or binary reader.
+/// The contents of the section of a binary deserializer or binary reader.
 pub(super) struct BinarySection {
     pub options: BinaryOptions,
-    /// `randomize` and the window; composite readers have their own. None: the data's own order.
+    /// `randomize` and the window; composite readers have their own. None means the data's own
+    /// order.
     pub window: Option<WindowSize>,
 }
 
@@ -22,7 +24,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
         let input = section.section("input")?;
         for name in input.keys() {
             let stream = input.child(name)?;
-            // Said by the file.
+            // The file gives these.
             stream.ignore(&["dim", "format", "definesMBSize"]);
             let alias = if stream.exists_here("alias") { stream.text("alias")? } else { name.to_owned() };
             renamed.push((name.to_owned(), alias));

@@ -1,29 +1,28 @@
-//! Where a quote or a bracket is most likely missing in a text whose quotes and brackets do not
-//! match.
+//! Guesses where a quote or a bracket is missing in a text with unbalanced quotes or brackets.
 //!
-//! A parser notices a mistake only at the end of the text, or at a bracket far below: a forgotten
-//! quote ends at the next one, lines further down. Lines and their indentation say more about what
-//! was meant.
+//! A parser notices the mistake only at the end of the text, or at a bracket far below: an
+//! unterminated quote ends at the next quote, lines further down. Line structure and indentation
+//! are better evidence of the intent.
 
-/// A place that needs another quote or bracket, as an offset, and what is wrong there.
+/// A position where a quote or bracket is probably missing, and an explanation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Suspect {
     pub at: usize,
     pub why: &'static str,
 }
 
-/// The suspect of a text in which brackets or quotes do not match.
+/// Returns the most likely position in a text with unbalanced brackets or quotes.
 pub(super) fn suspect(text: &str) -> Option<Suspect> {
     unpaired_quote(text).or_else(|| unclosed_line(text))
 }
 
-/// The first line with an odd number of quotes.
+/// Finds the first line with an odd number of quotes.
 fn unpaired_quote(text: &str) -> Option<Suspect> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let quotes: Vec<usize> = line.match_indices('"').map(|(at, _)| at).collect();
         if quotes.len() % 2 == 1 {
-            // A string that contains a '=' has swallowed what follows it.
+            // A string that contains a '=' has swallowed the text after it.
             let swallowing = quotes.chunks_exact(2).find(|pair| line[pair[0]..pair[1]].contains('='));
             let at = swallowing.map_or(quotes[quotes.len() - 1], |pair| pair[0]);
             return Some(Suspect {
@@ -36,19 +35,19 @@ fn unpaired_quote(text: &str) -> Option<Suspect> {
     None
 }
 
-/// A line that opens a bracket and goes on behind it, and is followed by a line that is not
+/// Finds a line that has more text after an opening bracket and is followed by a line that is not
 /// indented further.
 fn unclosed_line(text: &str) -> Option<Suspect> {
-    // Offset of the bracket, its line, the line's indentation, and whether more than brackets
-    // follows it there.
+    // Offset of the bracket, its line, the line's indentation, and whether anything but brackets
+    // follows it on that line.
     let mut open: Vec<(usize, usize, usize, bool)> = Vec::new();
     let kind = |bracket: u8| match bracket {
         b'[' | b']' => 0,
         b'{' | b'}' => 1,
         _ => 2,
     };
-    // How many brackets of each kind are open. Each bracket is pushed and popped once, however
-    // hostile the text is.
+    // Number of open brackets of each kind. Each bracket is pushed and popped once, so the time is
+    // linear even for hostile text.
     let mut counts = [0_usize; 3];
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -68,7 +67,7 @@ fn unclosed_line(text: &str) -> Option<Suspect> {
             });
         }
         let mut is_quoted = false;
-        // The next character of the line that is neither blank nor an opening bracket.
+        // The next character of the line that is neither white space nor an opening bracket.
         let mut next: Option<usize> = Some(0);
         for (at, byte) in line.bytes().enumerate().filter(|_| !is_comment) {
             match byte {
@@ -84,8 +83,7 @@ fn unclosed_line(text: &str) -> Option<Suspect> {
                     open.push((start + at, number, indent, goes_on));
                     counts[kind(byte)] += 1;
                 }
-                // Brackets inside that are still open were forgotten, which is for the parser to
-                // say.
+                // Brackets inside that are still open were forgotten; the parser reports those.
                 b']' | b'}' | b')' => {
                     let wanted = counts[kind(byte)].saturating_sub(1);
                     while counts[kind(byte)] > wanted
@@ -123,11 +121,11 @@ mod tests {
     fn the_line_of_a_missing_bracket_is_found() {
         let text = "input = [\n  x = [ dim = 3 ; format = \"dense\"\n  y = [ dim = 2 ]\n]\n";
         assert_eq!(line_of(text), Some((2, 7)));
-        // Lines below a bracket are further in, or nothing follows it.
+        // No suspect: the following lines are indented further, or nothing follows the bracket.
         assert_eq!(line_of("a = [ b = 1\n      c = 2\n"), None);
         assert_eq!(line_of("a = [\nb = 1\nc = 2\n"), None);
         assert_eq!(line_of("a = (\n[ b = 1 ] :\n[ b = 2 ]\n"), None);
-        // The bracket that another kind closes is named by the parser.
+        // The parser reports a bracket that is closed by another kind.
         assert_eq!(line_of("a = ([ b = 1\n c = 2 )\nd = 3\n"), None);
     }
 }

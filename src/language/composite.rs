@@ -1,8 +1,8 @@
 //! Composite readers: `deserializers = ( [ ... ] : [ ... ] )` and the keys beside it.
 //!
-//! The order of the reads decides which of several mistakes is reported, and is CNTK's.
+//! The order of the reads is CNTK's: it decides which of several mistakes is reported.
 
-use super::Others;
+use super::ExtensionTypes;
 use super::convert::WidenedInt;
 use super::images::{self, Scope};
 use super::module::Module;
@@ -20,17 +20,17 @@ use cntk_reader_core::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// CNTK's window "all of the data", in either unit.
+/// CNTK's window for "all of the data", in either unit.
 pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
 
-/// CNTK's window for users' deserializers, in chunks.
+/// CNTK's window for user-defined deserializers, in chunks.
 const DEFAULT_USER_WINDOW: u64 = 128;
 
-/// CNTK's deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys`
-/// says otherwise. CNTK does not count binary labels and lattices.
+/// CNTK's deserializers with textual sequence keys, unless `useNumericSequenceKeys` says otherwise.
+/// CNTK does not include binary labels and lattices.
 const TEXTUAL_TYPES: [&str; 2] = ["HTKFeatureDeserializer", "HTKMLFDeserializer"];
 
-/// What the reader puts into the section of every deserializer.
+/// Values that the reader passes on to the section of every deserializer.
 struct Inherited {
     /// The reader's section.
     section: Section,
@@ -38,12 +38,12 @@ struct Inherited {
     hash_keys: bool,
     precision: String,
     trace_level: String,
-    /// `reproducibleTransforms`, which a deserializer may set for itself.
+    /// `reproducibleTransforms`, which a deserializer may override.
     reproducible: bool,
 }
 
-/// The settings of a section with `deserializers`, some of which may be others'.
-pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderSettings> {
+/// Reads a section with `deserializers`, some of which may belong to others.
+pub(super) fn read_with(section: &Section, others: ExtensionTypes<'_>) -> Result<ReaderSettings> {
     section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
     let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
     let elements = read_elements(section, others)?;
@@ -69,7 +69,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         hash_keys,
         precision: section.text_or("precision", "float")?,
         trace_level: match section.text_or("traceLevel", "")? {
-            // Raised as `text::read_trace_level` does it.
+            // Raised like in `text::read_trace_level`.
             level
                 if section.is_native() && read_level(section, "verbosity")? > level.parse().unwrap_or(1) =>
             {
@@ -103,7 +103,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
             seed: section.get_or("randomizationSeed", 0)?,
         }
     } else {
-        // A configuration with its randomization switched off still shows what it was.
+        // These keys are not unread: a configuration may keep them while randomization is off.
         section.ignore(&[
             "randomize",
             "randomizationWindow",
@@ -113,7 +113,8 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         ]);
         Order::InOrder
     };
-    // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
+    // CNTK 2.7: only `ImageDeserializer` turns it on. Results do not depend on it, but user code
+    // might.
     let has_images = has(images::TYPE) || has(images::BASE64_TYPE);
     let has_others = !adapters.is_empty() && !deserializers.iter().any(|one| one.facts().is_foreign);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
@@ -159,18 +160,19 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     })
 }
 
-/// Whether workers read in lockstep, which takes one timeline for all of them, of whole sequences.
+/// Returns whether workers read in lockstep, which requires one timeline of whole sequences for all
+/// of them.
 fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> Result<bool> {
     if !section.get_or("lockstep", false)? {
         return Ok(false);
     }
     let reason = if section.get_or("localTimeline", false)? {
-        "‹local_timeline = true› lets each worker go through the data at a pace of its own. Leave it out"
+        "‹local_timeline = true› lets each worker go through the data at its own pace. Leave it out"
     } else if matches!(packing, Packing::Truncated { .. }) {
         "‹truncated› leaves each worker pieces of sequences for later. Train on whole sequences"
     } else if is_listed_late {
-        "The chunks of the user's deserializer list their sequences only when they are loaded, so a worker does not know those of \
-         the others. List them beforehand"
+        "The chunks of the user's deserializer list their sequences only when they are loaded, so a worker does not know the \
+         sequences of the others. List them in advance"
     } else {
         return Ok(true);
     };
@@ -179,8 +181,9 @@ fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> R
     Err(section.blame("lockstep", error.with_detail(detail)))
 }
 
-/// The sections of all deserializers with their types: those of the array, then those that were added.
-fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, Section)>> {
+/// Returns the sections of all deserializers with their types: first the elements of the array,
+/// then the added ones.
+fn read_elements(section: &Section, others: ExtensionTypes<'_>) -> Result<Vec<(String, Section)>> {
     let mut elements = Vec::new();
     let mut users: HashSet<&str> = HashSet::new();
     for UserType { name, .. } in others.users {
@@ -199,12 +202,12 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
         && !list.is_empty()
         && !list.starts_with(['(', '[', '{'])
     {
-        let message = format!("'deserializers' in '{}' is no list of sections.", section.path());
+        let message = format!("'deserializers' in '{}' is not a list of sections.", section.path());
         return Err(section.blame("deserializers", Error::config(InvalidArgument, message).with_detail(LIST)));
     }
     for element in section.array_of_sections("deserializers")?.sections() {
         let element = element.map_err(|error| hint_of_parentheses(section, error))?;
-        // In CNTK's place an element sees nothing of the sections around it.
+        // In CNTK's place an element sees no variables of the sections around it.
         let element = if section.is_native() { element.with_variables(section) } else { element };
         let name = element.text("type").map_err(|error| hint_of_parentheses(section, error))?;
         named.extend(users.get(&*name));
@@ -223,8 +226,8 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
     Ok(elements)
 }
 
-/// `verbosity` or `traceLevel`, which is a text to CNTK first. CNTK takes a negative one for a
-/// great one.
+/// Reads `verbosity` or `traceLevel`. CNTK takes a negative value for a huge one, and reads the
+/// trace level as a string.
 pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
     let level = match key {
         "traceLevel" => section.parsed_or(key, 0i32)?,
@@ -238,9 +241,9 @@ pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
     Err(section.blame(key, error.with_detail("Expected 0 (errors), 1 (warnings) or 2 (information).")))
 }
 
-/// Keys that CNTK reads around every reader. Returns `prefetch`.
+/// Reads the keys that CNTK reads for every reader. Returns `prefetch`.
 pub(super) fn read_common(section: &Section) -> Result<bool> {
-    // The number of parallel sequences has no effect any more, but a bad value is an error.
+    // The number of parallel sequences has no effect, but a bad value is an error.
     section.array_or_empty("nbruttsineachrecurrentiter")?.values::<i32>()?;
     section.get_or("prefetch", true)
 }
@@ -292,7 +295,8 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     })
 }
 
-/// Refuses a length of truncated minibatches where nothing asks for them, nor says that they are not wanted. CNTK ignores it.
+/// Refuses a truncation length without `truncated`, unless `truncated` is set to false. CNTK
+/// ignores it.
 pub(super) fn check_truncation(section: &Section) -> Result<()> {
     let length = section.get_or("truncationLength", WidenedInt(0));
     if !section.exists_here("truncationLength") || section.exists("truncated") {
@@ -328,7 +332,7 @@ fn read_window(section: &Section, is_in_chunks: bool) -> Result<WindowSize> {
     if in_samples && section.exists_here("sampleBasedRandomizationWindow") {
         return Err(no_window(section));
     }
-    // The chunk size of the reader's section makes the window, that of a deserializer's section the chunks.
+    // The reader's chunk size determines the window, a deserializer's chunk size the chunks.
     let chunk_size = text::read_chunk_size(section, "‹window_chunk_size›")?;
     Ok(text::window_size(text::automatic_window(chunk_size), false))
 }
@@ -342,22 +346,23 @@ fn no_window(section: &Section) -> Error {
     section.blame("sampleBasedRandomizationWindow", error)
 }
 
-/// The window of a reader of images and nothing else: within one chunk, which is one image.
+/// Reads the window of a reader of images only. The default is one chunk, which is one image.
 fn read_image_window(section: &Section) -> Result<WindowSize> {
     section.ignore(&["chunkSizeInBytes"]);
     let window = section.get_or("randomizationWindow", 1)?;
     Ok(text::window_size(window, section.get_or("sampleBasedRandomizationWindow", true)?))
 }
 
-/// Whether the only deserializer lists the sequences of a chunk when it loads it.
+/// Returns whether the only deserializer lists the sequences of a chunk only when the chunk is
+/// loaded.
 fn is_listed_late(deserializers: &[Box<dyn Format>]) -> bool {
     let [one] = deserializers else { return false };
     one.of::<UserOptions>().is_some_and(|user| !user.composable)
         || one.of::<ForeignOptions>().is_some_and(|foreign| !foreign.composable)
 }
 
-/// The window of users' deserializers. CNTK's default, all of the data, would never be filled; its API always writes
-/// 128 chunks unless the caller chooses another window.
+/// Reads the window of user-defined deserializers. CNTK's default, all of the data, would never be
+/// filled; its API always writes 128 chunks unless the caller chooses another window.
 fn read_user_window(section: &Section) -> Result<WindowSize> {
     section.ignore(&["chunkSizeInBytes"]);
     let in_samples = section.get_or("sampleBasedRandomizationWindow", false)?;
@@ -371,13 +376,13 @@ fn read_user_window(section: &Section) -> Result<WindowSize> {
 fn read_deserializers(
     elements: &[(String, Section)],
     inherited: &Inherited,
-    others: Others<'_>,
+    others: ExtensionTypes<'_>,
     adapters: &mut Vec<Arc<dyn Adapter>>,
 ) -> Result<Vec<Box<dyn Format>>> {
     let scope = Scope { module: "ImageReader", users: others.transforms };
     let users: HashMap<&str, UserType<'_>> = others.users.iter().map(|user| (user.name, *user)).collect();
     let mut deserializers: Vec<Box<dyn Format>> = Vec::new();
-    // What to do so that the deserializers can be joined, for the first one that prevents it.
+    // Advice for the first deserializer that cannot be joined with others.
     let mut obstacle = None;
     for (name, element) in elements {
         element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
@@ -408,7 +413,8 @@ fn read_deserializers(
             Some(_) => String::new(),
             None => element.text("module").map_err(|error| hint_of_users(error, name))?,
         };
-        // Whoever makes the transforms of other modules makes the whole chain, and what it begins with.
+        // A module that makes any transform of an image deserializer makes the whole chain,
+        // including the deserializer.
         if added.is_none()
             && others.foreign
             && (is_foreign(&module) || is_chained_to_foreign(&module, &element))
@@ -466,7 +472,7 @@ fn read_deserializers(
     Err(element.blame("composable", error))
 }
 
-/// Notes keys in the section of a deserializer that count in the section of the reader only. CNTK
+/// Notes keys in a deserializer's section that have an effect only in the reader's section. CNTK
 /// converts some of them there.
 fn note_keys_of_readers(element: &Section) {
     const KEYS: [&str; 4] =
@@ -481,8 +487,8 @@ fn note_keys_of_readers(element: &Section) {
     }
 }
 
-/// Why a deserializer cannot be joined with others, and what to do: it lacks the method that lists its sequences, or else its
-/// section says `composable = false`.
+/// Explains why a deserializer cannot be joined with others and what to do: it lacks the method
+/// that lists its sequences, or its section says `composable = false`.
 fn obstacle_of(name: &str, lacks_list: bool) -> String {
     if lacks_list {
         return lacks_list_of(name);
@@ -493,45 +499,46 @@ fn obstacle_of(name: &str, lacks_list: bool) -> String {
     )
 }
 
-/// How `deserializers` is written.
+/// The syntax of `deserializers`.
 const LIST: &str = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
 
-/// The error of an element of `deserializers` that is a record of a section instead.
+/// Replaces the error of an element of `deserializers` if the value is a section instead of a list.
 fn hint_of_parentheses(section: &Section, error: Error) -> Error {
     let text = section.find("deserializers").map(|(_, text)| text.trim_start());
     if !text.is_some_and(|text| text.starts_with(['[', '{'])) {
         return error;
     }
-    // The place of the element says nothing, because no element was meant to begin there.
+    // The element's place would mislead: no element was meant to begin there.
     let error = Error::config(error.class(), error.message()).with_detail(LIST);
     section.blame("deserializers", error)
 }
 
-/// A missing `module` of a deserializer that may be the user's own.
+/// Explains a missing `module`: the deserializer may be user-defined.
 fn hint_of_users(error: Error, name: &str) -> Error {
     error.with_detail(format!(
         "A deserializer of your own has no 'module': register it by the name '{name}' before the reader is opened."
     ))
 }
 
-/// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
+/// Returns whether a deserializer belongs to a module that is not the library's. Unknown types of
+/// the library's own modules are errors, not foreign.
 fn is_foreign(module: &str) -> bool {
     Module::by_name(module).is_none()
 }
 
-/// Whether a deserializer is of images, and other modules have some of their transforms.
+/// Returns whether a deserializer reads images and other modules make some of their transforms.
 fn is_chained_to_foreign(module: &str, element: &Section) -> bool {
     Module::by_name(module) == Some(Module::Image) && images::has_foreign(element)
 }
 
-/// The error of a reader without deserializers.
+/// Returns the error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
     let error = Error::config(InvalidArgument, "Could not find deserializers in the reader config.");
     let detail = format!("'{}' needs ‹deserializers›.", section.path());
     section.blame_missing("deserializers", error.with_detail(detail))
 }
 
-/// None of the modules has transforms, and CNTK says so in its loader's words.
+/// Refuses `transforms` on streams that cannot have them, in the words of CNTK's module loader.
 fn check_transforms(element: &Section, module: Option<Module>) -> Result<()> {
     if !element.exists_here("input") {
         return Ok(());

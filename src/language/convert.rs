@@ -1,7 +1,8 @@
-//! Turns the text of a value into a boolean, a number or a string, accepting exactly what CNTK accepts.
+//! Converts the text of a value to a boolean, a number or a string, accepting exactly what CNTK
+//! accepts.
 //!
-//! Integers are read as C's `strtol` family reads them (white space in front, a sign, saturation), numbers with a
-//! fraction as `strtod` does.
+//! Integers are read like C's `strtol` family (leading white space, a sign, saturation),
+//! floating-point numbers like `strtod`.
 
 use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::limits::LONGEST_NUMBER;
@@ -9,19 +10,20 @@ use cntk_reader_core::{Error, Result};
 
 /// A type that a value can be read as.
 pub trait FromValue: Sized {
-    /// What the text of a value has to be, for messages.
+    /// Describes valid values in messages.
     const EXPECTED: &str;
 
     /// Converts the text of a value.
     fn from_value(text: &str) -> Result<Self>;
 
-    /// The error of a value that CNTK takes for another one: a negative size, which wraps around.
+    /// Describes why a value that CNTK would accept is out of range: a negative size, which wraps
+    /// around.
     fn out_of_range(_text: &str) -> Option<&'static str> {
         None
     }
 }
 
-/// The error of a size, if there is one.
+/// Describes why a size is out of range.
 fn size_out_of_range(text: &str) -> Option<&'static str> {
     match integer(text)? {
         (_, 0) => None,
@@ -38,16 +40,17 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
-/// The text of a number, unless it is longer than any number is.
+/// Returns the text of a number, unless it is longer than any reasonable number.
 fn number(text: &str) -> Result<&str> {
     if text.len() <= LONGEST_NUMBER {
         return Ok(text);
     }
-    let message = format!("A number has {} characters, and may have {LONGEST_NUMBER}.", text.len());
+    let message = format!("A number has {} characters; at most {LONGEST_NUMBER} are allowed.", text.len());
     Err(Error::config(Runtime, message))
 }
 
-/// Sign and magnitude of a decimal integer; the magnitude saturates. None if the text is anything else.
+/// Parses a decimal integer into sign and magnitude; the magnitude saturates. None if the text is
+/// anything else.
 fn integer(text: &str) -> Option<(bool, u128)> {
     let text = text.trim_start_matches(|c: char| u8::try_from(c).is_ok_and(is_space));
     let (negative, digits) = match text.as_bytes().first()? {
@@ -64,7 +67,7 @@ fn integer(text: &str) -> Option<(bool, u128)> {
     Some((negative, magnitude))
 }
 
-/// As C's `strtoul`: saturates, and a minus sign wraps what did not.
+/// Parses like C's `strtoul`: saturates, and a minus sign wraps a value that did not saturate.
 fn unsigned(text: &str) -> Option<u64> {
     let (negative, magnitude) = integer(text)?;
     Some(match u64::try_from(magnitude) {
@@ -128,7 +131,8 @@ impl FromValue for u64 {
     }
 }
 
-/// A size that CNTK reads as a 32-bit integer and then widens: `-1` is 2^64-1, and 3000000000 is an error.
+/// A size that CNTK reads as a 32-bit integer and then widens: `-1` is 2^64-1, and 3000000000 is an
+/// error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WidenedInt(pub u64);
 
@@ -152,7 +156,8 @@ impl FromValue for f64 {
             return Err(invalid("double", text));
         }
         let (value, rest) = leading_double(number(text)?);
-        // Microsoft's library wrote infinity as "1.#INF"; whatever stands before the mark, CNTK takes it as positive.
+        // Microsoft's library wrote infinity as "1.#INF"; CNTK reads it as positive whatever
+        // precedes the mark.
         let mark = rest.as_bytes().get(..4);
         if mark.is_some_and(|mark| mark.eq_ignore_ascii_case(b"#inf")) {
             return Ok(f64::INFINITY);
@@ -174,7 +179,7 @@ fn skip_digits(bytes: &[u8], from: usize, is_digit: impl Fn(u8) -> bool) -> usiz
     from + bytes[from..].iter().take_while(|&&byte| is_digit(byte)).count()
 }
 
-/// Position after an exponent that starts at `at`, or `at` if there is none.
+/// Returns the position after an exponent that starts at `at`, or `at` if there is none.
 fn skip_exponent(bytes: &[u8], at: usize, mark: u8) -> usize {
     if !bytes.get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&mark)) {
         return at;
@@ -185,7 +190,7 @@ fn skip_exponent(bytes: &[u8], at: usize, mark: u8) -> usize {
     if end > digits { end } else { at }
 }
 
-/// The number that a text starts with, as C's `strtod` finds it, and the rest of the text.
+/// Parses the number that a text starts with, like C's `strtod`, and returns the rest of the text.
 fn leading_double(text: &str) -> (f64, &str) {
     let bytes = text.as_bytes();
     let mut at = skip_digits(bytes, 0, is_space);
@@ -231,7 +236,7 @@ fn leading_double(text: &str) -> (f64, &str) {
     (signed(text[at..end].parse().unwrap_or(0.0)), &text[end..])
 }
 
-/// A hexadecimal number whose digits start at `start`, and the position after it.
+/// Parses a hexadecimal number whose digits start at `start`; also returns the position after it.
 fn hexadecimal(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     let mut mantissa = 0u64;
     let mut exponent = 0i64;
@@ -247,7 +252,7 @@ fn hexadecimal(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
                 mantissa = mantissa << 4 | u64::from(digit);
                 exponent -= if point { 4 } else { 0 };
             } else {
-                // Digits beyond the 58th bit only matter as "there was something": they decide ties.
+                // Digits beyond the 58th bit only matter as a sticky bit, which decides ties.
                 mantissa |= u64::from(digit != 0);
                 exponent += if point { 0 } else { 4 };
             }
@@ -269,7 +274,7 @@ fn hexadecimal(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     Some((scaled(mantissa, exponent), end))
 }
 
-/// `mantissa * 2^exponent`, rounded once, to the nearest double with ties to even.
+/// Returns `mantissa * 2^exponent`, rounded once, to nearest with ties to even.
 fn scaled(mantissa: u64, exponent: i64) -> f64 {
     if mantissa == 0 {
         return 0.0;
@@ -278,7 +283,7 @@ fn scaled(mantissa: u64, exponent: i64) -> f64 {
     if exponent + bits > 1024 {
         return f64::INFINITY;
     }
-    // The unit of the result's last place: 53 bits, fewer where the result is subnormal.
+    // The exponent of the result's last place: 53 bits, fewer if the result is subnormal.
     let unit = (exponent + bits - 53).max(-1074);
     let shift = unit - exponent;
     let kept = if shift <= 0 {
@@ -291,7 +296,7 @@ fn scaled(mantissa: u64, exponent: i64) -> f64 {
         let up = lost > half || lost == half && kept & 1 == 1;
         u64::try_from(kept).unwrap_or(u64::MAX) + u64::from(up)
     };
-    // Two factors, because 2^-1074 and its like are no normal doubles; both products are exact.
+    // Two factors, because powers such as 2^-1074 are not normal doubles; both products are exact.
     #[expect(clippy::cast_precision_loss, reason = "at most 53 bits are left")]
     let value = kept as f64;
     let power = |exponent: i64| 2f64.powi(i32::try_from(exponent).unwrap_or(0));
@@ -348,11 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_end_are_refused() {
+    fn overlong_numbers_are_refused() {
         let zeros = format!("{}7", "0".repeat(LONGEST_NUMBER - 1));
         assert_eq!(u64::from_value(&zeros).unwrap(), 7);
         let longer = format!("0{zeros}");
-        let message = "A number has 1001 characters, and may have 1000.";
+        let message = "A number has 1001 characters; at most 1000 are allowed.";
         assert_eq!(u64::from_value(&longer).unwrap_err().message(), message);
         assert_eq!(u32::from_value(&longer).unwrap_err().message(), message);
         assert_eq!(WidenedInt::from_value(&longer).unwrap_err().message(), message);
@@ -386,7 +391,7 @@ mod tests {
             ("0x1.8p-1075", 5e-324),
             ("0x1p1024", f64::INFINITY),
             ("0x1.fffffffffffff8p0", 2.0),
-            // One digit far after the others decides the tie.
+            // A single digit far behind the others decides the tie.
             ("0x20000000000001000000001", f64::from_bits(0x4580_0000_0000_0001)),
             ("inf", f64::INFINITY),
             ("-inf", f64::NEG_INFINITY),
@@ -412,7 +417,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hexadecimal_numbers_come_back(bits in any::<u64>()) {
+        fn hexadecimal_numbers_round_trip(bits in any::<u64>()) {
             let value = f64::from_bits(bits).abs();
             prop_assume!(value.is_finite());
             let exponent = (bits >> 52 & 0x7ff) as i64;

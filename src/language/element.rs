@@ -1,4 +1,4 @@
-//! Types of the values of single streams, and numbers of classes. CNTK has neither.
+//! Value types of single streams, and class ids. CNTK has neither.
 
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
@@ -7,8 +7,8 @@ use cntk_reader_core::option;
 use cntk_reader_core::stream::{ElementType, Ids};
 use cntk_reader_core::{Error, Result};
 
-/// The type that `key` names in the section of the stream `name`, one of `types`. CNTK ignores such
-/// keys, and so does a reader in its place.
+/// Reads `key` as one of `types` in the section of the stream `name`. CNTK ignores such keys, and
+/// so does a reader in its place.
 pub(super) fn read(
     section: &Section,
     key: &str,
@@ -24,7 +24,7 @@ pub(super) fn read(
         return Ok(Some(element));
     }
     let message =
-        format!("The value of {} is '{word}', which is no type of values.", option::at(section.path(), key));
+        format!("The value of {} is '{word}', which is not a value type.", option::at(section.path(), key));
     let names: Vec<&str> = types.iter().map(|element| element.name()).collect();
     let suggested = match nearest(&word.to_ascii_lowercase(), &names.iter().copied().collect()) {
         Some(name) => format!(" Did you mean '{name}'?"),
@@ -34,8 +34,8 @@ pub(super) fn read(
     Err(section.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
 }
 
-/// `ids`, the type of the numbers of classes that are delivered in place of one-hot samples, and
-/// `padding`, their value in gaps.
+/// Reads `ids`, the integer type of the class ids that replace one-hot samples, and `padding`,
+/// their value in gaps.
 pub(super) fn read_ids(section: &Section, name: &str) -> Result<Option<Ids>> {
     let element = read(section, "ids", name, &[ElementType::Int32, ElementType::Int64])?;
     let has_padding = section.is_native() && section.exists_here("padding");
@@ -47,7 +47,7 @@ pub(super) fn read_ids(section: &Section, name: &str) -> Result<Option<Ids>> {
         if !has_padding {
             return Ok(None);
         }
-        let message = format!("The stream '{name}' has ‹padding›, and no ‹ids›.");
+        let message = format!("The stream '{name}' has ‹padding› but no ‹ids›.");
         return refuse(message, "Gaps of other streams are 0: set ‹ids›, or leave ‹padding› out.");
     };
     if !has_padding {

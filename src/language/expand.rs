@@ -1,20 +1,20 @@
 //! Replaces `$name$` in values.
 //!
-//! CNTK expands the whole raw text of a value in the scope of the section that holds it, and expands the values that
-//! replace names in the same way. It does so without limit; here, definitions that refer to each other in a circle,
-//! that nest too deeply or whose expansion grows too large are errors.
+//! CNTK expands the whole raw text of a value in the scope of its section, and the values of
+//! variables in the same way. It does so without limit; here, cyclic definitions, too deep nesting
+//! and too large expansions are errors.
 
 use super::lexer::strip_comment;
 use super::section::Section;
 use super::source::{SourceText, range_in};
 use cntk_reader_core::error::ExceptionClass::{Logic, Runtime};
-use cntk_reader_core::limits::{DEEPEST_DEFINITION, MOST_EXPANDED};
+use cntk_reader_core::limits::{DEEPEST_DEFINITION, MAX_EXPANDED};
 use cntk_reader_core::{Error, Result};
 
-/// Bytes that looking up a variable counts as, in addition to the length of its text.
+/// Work, in bytes, that looking up a variable counts for in addition to the length of its text.
 const LOOKUP_WORK: usize = 32;
 
-/// Characters that no name contains; a `$` with one of them before the next `$` is an ordinary character.
+/// Characters that no name contains; a `$` with one of them before the next `$` is literal.
 const NOT_IN_NAMES: &[u8] = b",/<>?;':\"[]{}\\|!@#%^&*()+=~` \t\r\n";
 
 /// The state of expanding one value.
@@ -25,12 +25,12 @@ pub(super) struct Expansion {
     work: usize,
 }
 
-/// The text of a value as a read by name sees it: without comments, with names replaced.
+/// Returns the text of a value as reads by name see it: without comments, with variables replaced.
 ///
-/// Empty lines of a text of several lines are dropped, and its last line gets a line break too.
+/// Of a multi-line text, empty lines are dropped, and the last line gets a line break too.
 pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expansion) -> Result<SourceText> {
     expansion.work = expansion.work.saturating_add(text.len() + LOOKUP_WORK);
-    if expansion.work > MOST_EXPANDED {
+    if expansion.work > MAX_EXPANDED {
         return Err(text.blame(0, too_large(section)));
     }
     let mut expanded = SourceText::default();
@@ -48,10 +48,10 @@ pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expan
 fn too_large(section: &Section) -> Error {
     let message = format!("A value in {} is too large after its variables were replaced.", section.path());
     Error::config(Runtime, message)
-        .with_detail(format!("The limit is {MOST_EXPANDED} bytes; check how its variables are defined."))
+        .with_detail(format!("The limit is {MAX_EXPANDED} bytes; check how its variables are defined."))
 }
 
-/// Appends `line`, a line of `text`, to `expanded`.
+/// Appends the expansion of `line`, a line of `text`, to `expanded`.
 fn expand_line(
     section: &Section,
     text: &SourceText,
@@ -72,7 +72,7 @@ fn expand_line(
         bytes.get(at..).and_then(|rest| memchr::memchr(b'$', rest)).map(|offset| at + offset)
     {
         if !bytes.get(dollar + 1).is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_') {
-            // The character after such a `$` is not looked at again, even if it is a `$`.
+            // The character after such a `$` is skipped, even if it is a `$`.
             at = dollar + 2;
             continue;
         }
@@ -106,7 +106,7 @@ fn expand_line(
         }
         at = end + 1;
         copied = at;
-        if expanded.len() - begun > MOST_EXPANDED {
+        if expanded.len() - begun > MAX_EXPANDED {
             return Err(text.blame(start, too_large(section)));
         }
     }
@@ -114,8 +114,8 @@ fn expand_line(
     Ok(())
 }
 
-/// The value of a variable. None if it is undefined; in CNTK's place it is empty then in a section
-/// with a parent.
+/// Returns the value of a variable. None if it is undefined; in CNTK's place it is then empty in a
+/// section with a parent.
 fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<SourceText>> {
     let Some((holder, text)) = section.find_variable(name) else {
         let is_empty = section.parent().is_some() && !section.is_native();
@@ -133,8 +133,9 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
     if expansion.names.len() == DEEPEST_DEFINITION {
         let message =
             format!("The definition of variable {name} in {} refers to too many others.", holder.path());
-        let detail =
-            format!("At most {DEEPEST_DEFINITION} may refer to each other in a row; write some of them out.");
+        let detail = format!(
+            "A chain of references may have at most {DEEPEST_DEFINITION} variables; write some of them out."
+        );
         return Err(Error::config(Runtime, message).with_detail(detail));
     }
     expansion.names.push(key);

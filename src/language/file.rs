@@ -1,7 +1,8 @@
-//! Configuration files: comments go line by line, `include=` lines bring in other files.
+//! Configuration files: comments are stripped line by line, and `include=` lines include other
+//! files.
 
 use super::lexer::strip_comment;
-use super::source::{Source, SourceText, range_in};
+use super::source::{SourceFiles, SourceText, range_in};
 use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::file::text::decoded;
 use cntk_reader_core::file::{descriptor, with_retry};
@@ -14,12 +15,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The text of a configuration file with its includes.
+/// Reads the text of a configuration file with its includes.
 ///
-/// Paths of includes are relative to the current directory, as in CNTK, not to the file. A file that is already part
-/// of the text is not included again, and a warning says so.
+/// As in CNTK, paths of includes are relative to the current directory, not to the file. A file
+/// that is already part of the text is not included again; a warning says so.
 pub(super) fn read(path: &Path) -> Result<SourceText> {
-    let mut files = Files { seen: HashSet::new(), text: SourceText::default(), source: Source::default() };
+    let mut files =
+        Files { seen: HashSet::new(), text: SourceText::default(), source: SourceFiles::default() };
     files.add(path, 0)?;
     Ok(files.text.of(files.source))
 }
@@ -27,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<SourceText> {
 struct Files {
     seen: HashSet<PathBuf>,
     text: SourceText,
-    source: Source,
+    source: SourceFiles,
 }
 
 impl Files {
@@ -42,7 +44,7 @@ impl Files {
         }
         if depth > DEEPEST_INCLUSION {
             return Err(Error::config(Runtime, "Configuration files include each other too deeply.")
-                .with_detail(format!("At most {DEEPEST_INCLUSION} may do so in a row."))
+                .with_detail(format!("At most {DEEPEST_INCLUSION} levels of includes are allowed."))
                 .in_file(&shown));
         }
         let content: Arc<str> = read_one(path, &shown)?.into();
@@ -99,7 +101,7 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
             .with_detail(format!("It has more than {LARGEST_CONFIGURATION} bytes. Is it a data file?"))
             .in_file(shown));
     }
-    // Editors put a byte order mark in front, which would become part of the first key.
+    // Editors may prepend a byte order mark, which would become part of the first key.
     let decoded = decoded(&bytes, shown)?;
     String::from_utf8(decoded.into_owned()).map_err(|error| {
         let offset = error.utf8_error().valid_up_to() as u64;

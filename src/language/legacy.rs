@@ -1,4 +1,5 @@
-//! Readers chosen by `readerType`. Text and binary readers have one deserializer, with all keys in one section.
+//! Readers chosen by `readerType`. Text and binary readers have one deserializer, with all keys in
+//! one section.
 
 use super::composite::{read_common, read_level};
 use super::options::{Order, Packing, ReaderSettings, Shape, WindowSize};
@@ -11,22 +12,22 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// The kinds of readers.
+/// The kinds of readers, chosen by `readerType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReaderType {
-    /// The section has `deserializers`.
+    /// A section with `deserializers`.
     Composite,
-    /// The section is that of a text reader, all keys in one place.
+    /// A section of a text reader, with all keys in one place.
     Text,
-    /// The section is that of a binary reader.
+    /// A section of a binary reader.
     Binary,
-    /// The section is that of a reader of images, with images and labels in sections of its own.
+    /// A section of an image reader, with images and labels in sections of their own.
     Image,
-    /// The section is that of a reader of speech, with features and labels in sections of its own.
+    /// A section of a speech reader, with features and labels in sections of their own.
     Htk,
 }
 
-/// What to write instead of a reader type that is not supported.
+/// Advice for unsupported reader types.
 const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader', \
                          'CNTKBinaryReader', 'ImageReader', 'HTKDeserializers' and 'HTKMLFReader'.";
 
@@ -39,7 +40,7 @@ const SUPPORTED_TYPES: [&str; 6] = [
     "HTKMLFReader",
 ];
 
-/// Names of readers and modules that CNTK 2.7 has and this library does not.
+/// Readers and modules that CNTK 2.7 has and this library does not.
 const OTHERS: [(&str, &str); 9] = [
     ("LMSequenceReader", TO_TEXT),
     ("LUSequenceReader", TO_TEXT),
@@ -56,15 +57,15 @@ const OTHERS: [(&str, &str); 9] = [
         "Kaldi2Reader",
         "Read Kaldi's archives with an element of 'deserializers' of the type 'KaldiDeserializer', without a 'module'.",
     ),
-    ("ImageWriter", "It writes images, and is no reader."),
+    ("ImageWriter", "It writes images; it is not a reader."),
 ];
 
-/// The remedy for a reader that has no successor.
+/// Advice for a reader without a successor.
 const TO_TEXT: &str = "Write its data in CNTK's text format, a line for each sample as '|name values', and read them with \
                        'CNTKTextFormatReader'.";
 
-/// The reader that a section describes. Without `readerType`, `deserializers` make it a composite one; others do where
-/// the section has no `input` of its own.
+/// Returns the type of reader that a section describes. Without `readerType`, it is composite if
+/// there are `deserializers`, or other deserializers and no `input` in this section.
 pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderType> {
     let composite = section.exists("deserializers") || has_others && !section.exists_here("input");
     let default = if composite { "Cntk.Composite" } else { "Cntk.Deserializers.TextFormat" };
@@ -81,7 +82,7 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
     }
 }
 
-/// The error of a reader type that there is not.
+/// Returns the error of an unknown reader type.
 fn unknown_type(other: &str) -> Error {
     if let Some((_, advice)) = OTHERS.iter().find(|(name, _)| *name == other) {
         let message = format!("The reader type '{other}' is not supported yet.");
@@ -94,7 +95,7 @@ fn unknown_type(other: &str) -> Error {
     Error::config(Runtime, message).with_detail(hint).with_detail(SUPPORTED)
 }
 
-/// Options of a section with `readerType = "CNTKTextFormatReader"`.
+/// Reads a section with `readerType = "CNTKTextFormatReader"`.
 pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let text = text::read(section, element)?;
@@ -104,17 +105,18 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
 }
 
-/// Options of a section with `readerType = "ImageReader"`.
+/// Reads a section with `readerType = "ImageReader"`.
 pub(super) fn read_image(section: &Section) -> Result<ReaderSettings> {
     images::read_legacy(section, read_element(section)?)
 }
 
-/// Options of a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
+/// Reads a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
 pub(super) fn read_htk(section: &Section) -> Result<ReaderSettings> {
     speech::read_legacy(section, read_element(section)?)
 }
 
-/// Options of a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode` says.
+/// Reads a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode`
+/// says.
 pub(super) fn read_binary(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let binary = binary::read(section, element)?;
@@ -168,7 +170,7 @@ fn with_one(
         lanes_by_epoch: None,
         local_timeline: false,
         lockstep: false,
-        // `maxErrors` here counts bad lines, and is the deserializer's.
+        // `maxErrors` here counts bad lines and belongs to the deserializer.
         max_errors: 0,
         element,
         trace_level,
@@ -183,8 +185,8 @@ fn with_one(
     })
 }
 
-/// Upper and lower case are the same. (CNTK's composite reader takes `Float` for double in one place and for float in
-/// another, and delivers garbage.)
+/// Parses `precision`, ignoring case. (CNTK's composite reader takes `Float` for double in one
+/// place and for float in another, and delivers garbage.)
 pub(super) fn parse_precision(text: &str) -> Option<ElementType> {
     if text.eq_ignore_ascii_case("float") {
         Some(ElementType::Float)

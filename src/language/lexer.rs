@@ -1,7 +1,7 @@
-//! Cuts a configuration text into records: brackets, separators and comments.
+//! Splits a configuration text into records: brackets, separators and comments.
 //!
-//! All positions are byte offsets next to an ASCII character, so slices of the text never split a character. Nothing
-//! here recurses: brackets may nest as deep as memory allows.
+//! All positions are byte offsets next to an ASCII character, so slices of the text never split a
+//! character. Nothing here recurses, so brackets may nest as deep as memory allows.
 
 use super::brackets::{self, Suspect};
 use super::source::{SourceText, range_in};
@@ -9,14 +9,14 @@ use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
-/// Characters that, right after a bracket that wraps a whole text, take the place of the extra separator.
+/// Characters that, directly after a bracket around the whole text, replace the extra separator.
 const CUSTOM_SEPARATORS: &[u8] = b"`~!@$%^&*_-+|:;,?.";
 
 fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Whether the byte opens a bracketed block; the quote is a bracket that closes itself.
+/// Returns whether the byte opens a bracketed block; a quote is its own closing bracket.
 pub(super) fn is_opening(byte: u8) -> bool {
     matches!(byte, b'[' | b'{' | b'(' | b'"')
 }
@@ -30,16 +30,16 @@ fn closer_of(opening: u8) -> u8 {
     }
 }
 
-/// Without the spaces and tabs around it; line breaks stay.
+/// Strips spaces and tabs on both sides; line breaks stay.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// Position of the bracket that closes the one at `open`.
+/// Returns the position of the bracket that closes the one at `open`.
 pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
     let bytes = text.as_bytes();
     let mut awaited = vec![(closer_of(bytes[open]), open)];
-    // The most likely cause may be elsewhere than the place where the mistake was noticed.
+    // The likely cause may be somewhere other than where the mistake was noticed.
     let blame = |at: usize, error: Error| match brackets::suspect(text).filter(|suspect| suspect.at != at) {
         Some(Suspect { at, why }) => text.blame(at, error.with_detail(why)),
         None => text.blame(at, error),
@@ -75,20 +75,20 @@ pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
         written_at(text, opened),
         missing as char
     );
-    // Quotes do not protect a '#' after a blank, which cuts off the rest of the line.
+    // Quotes do not protect a '#' after a blank, which starts a comment.
     let hint = if missing == b'"' { "A '#' after a blank begins a comment inside quotes too." } else { "" };
     Err(blame(opened, error.with_detail(detail).with_detail(hint)))
 }
 
-/// ` in line 3 of 'a.cntk'`, or nothing for a text that is in no file.
+/// Returns ` in line 3 of 'a.cntk'`, or nothing for text that is not in a file.
 fn written_at(text: &SourceText, at: usize) -> String {
     text.origin(at).map_or_else(String::new, |origin| format!(" in {}", origin.describe()))
 }
 
-/// The part of a line before its comment.
+/// Returns the part of a line before its comment.
 ///
-/// Only the first `#` of a line counts, and only with a blank before it. A line that is cut loses its leading blanks,
-/// one that is not stays as it is.
+/// Only the first `#` of a line counts, and only after a blank. A line with a comment loses its
+/// leading blanks, other lines are unchanged.
 pub(super) fn strip_comment(line: &str) -> &str {
     let start = line.len() - line.trim_start_matches([' ', '\t']).len();
     let content = &line[start..];
@@ -103,12 +103,12 @@ pub(super) fn strip_comment(line: &str) -> &str {
 }
 
 /// Calls `on_token` with the start and end of every record of `text`. `on_token` returns the
-/// position after what it used, which is greater than the start, or None to end the walk. Calls
-/// `on_block` with the place of every bracket around records.
+/// position after the text it consumed, which is greater than the start, or None to stop. Calls
+/// `on_block` with the position of every bracket around records.
 ///
-/// One level of brackets around records is ignored: `[a=1;b=2]` is `a=1;b=2`. The end of a block in brackets is only
-/// looked for after a record. That is why a block in quotes does not work: the search for the end of its last record
-/// takes the closing quote for an opening one.
+/// One level of brackets around records is ignored: `[a=1;b=2]` is `a=1;b=2`. The end of a
+/// bracketed block is only looked for after a record. That is why a block in quotes does not work:
+/// the search for the end of its last record takes the closing quote for an opening one.
 pub(super) fn split(
     text: &SourceText,
     separator: u8,
@@ -117,7 +117,7 @@ pub(super) fn split(
 ) -> Result<()> {
     let bytes = text.as_bytes();
     let mut extra = separator;
-    // The end of the bracketed block that `at` is in.
+    // The end of the bracketed block that contains `at`.
     let mut block: Option<usize> = None;
     let mut at = 0;
     loop {
@@ -144,7 +144,7 @@ pub(super) fn split(
             } else if close == at + 1 {
                 Some(close + 1)
             } else {
-                // Past the quote, unless the record ended before it.
+                // Skip the quote, unless the record ended before it.
                 on_token(at + 1, close)?.map(|next| if next == close { close + 1 } else { next })
             }
         } else {
@@ -171,16 +171,16 @@ fn skip(bytes: &[u8], from: usize, is_skipped: impl Fn(u8) -> bool) -> usize {
 
 /// A record of a section.
 pub(super) struct Record {
-    /// Where its key is, which is not empty.
+    /// The range of its key, which is not empty.
     pub key: Range<usize>,
-    /// Where its value is, without quotes. A key alone has none: it is `true`.
+    /// The range of its value, without quotes. A key without a value means `true`.
     pub value: Option<Range<usize>>,
-    /// A `=` follows the key.
+    /// Whether a `=` follows the key.
     pub is_assigned: bool,
 }
 
-/// Splits the record in `text[start..end]` into key and value, and returns it with the position after it. None for a record
-/// without a key.
+/// Splits the record in `text[start..end]` into key and value, and also returns the position after
+/// it. None for a record without a key.
 pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Option<Record>, usize)> {
     let bytes = text.as_bytes();
     let trimmed = |range: Range<usize>| range_in(text, trim(&text[range]));
@@ -196,7 +196,7 @@ pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Opt
         value_start += 1;
     }
     if value_start == bytes.len() {
-        // CNTK has no check here: its users get the message of the C++ library.
+        // CNTK has no check here: its users see the message of the C++ library.
         let message = format!(
             "basic_string::substr: __pos (which is {}) > this->size() (which is {})",
             u64::MAX,
@@ -222,7 +222,8 @@ pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Opt
     Ok((keyed(key, Some(value), is_assigned), close + 1))
 }
 
-/// CNTK reads a record without a key like any other, with its errors, before it drops it.
+/// Builds a record, or None without a key. CNTK parses such a record like any other, with its
+/// errors, before it drops it.
 fn keyed(key: Range<usize>, value: Option<Range<usize>>, is_assigned: bool) -> Option<Record> {
     (!key.is_empty()).then_some(Record { key, value, is_assigned })
 }

@@ -1,8 +1,9 @@
 //! Configuration: the language, the section tree, and the settings that the engine is built from.
 //!
-//! A text is cut into records ([`Section`]), whose values stay text until they are read as something. From a section,
-//! [`Config::settings`] makes [`ReaderSettings`]. Errors of the language and of values carry CNTK 2.7's words and its
-//! class of exception. [`typed`] makes the same sections without a text.
+//! A text is split into records ([`Section`]), whose values stay text until they are read with a
+//! type. [`Config::settings`] builds [`ReaderSettings`] from a section. Errors about the language
+//! and its values have CNTK 2.7's wording and exception class. [`typed`] builds the same sections
+//! without text.
 
 mod array;
 mod arrays;
@@ -61,9 +62,9 @@ use std::path::Path;
 use std::str::FromStr;
 use values::Values;
 
-/// A configuration, read and cut into its keys; their values are looked at when a reader is opened.
+/// A parsed configuration. Values are not checked until a reader is opened.
 ///
-/// The language is CNTK's, see `docs/configuration.md`.
+/// The language is CNTK's; see `docs/configuration.md`.
 ///
 /// ```
 /// use cntk_reader::Config;
@@ -76,22 +77,23 @@ use values::Values;
 #[derive(Debug, Clone)]
 pub struct Config {
     section: Section,
-    /// Where it was read from.
+    /// The file it was read from.
     file: Option<String>,
-    /// The section is that of a reader of this kind, in the place of a CNTK of this release; otherwise its keys say which reader it describes, and where.
+    /// The section belongs to a reader of this kind, in the place of this release of CNTK;
+    /// otherwise its keys say which reader it describes, and where.
     kind: Option<(ReaderType, Release)>,
-    /// Whose words messages use for options.
+    /// The front end whose names messages use for options.
     front_end: FrontEnd,
 }
 
 impl Config {
-    /// Reads the text of a configuration. In messages its root is called `unknown`, as in CNTK.
+    /// Parses the text of a configuration. In messages its root is called `unknown`, as in CNTK.
     pub fn from_text(text: &str) -> Result<Config> {
         Ok(Config::from_section(&Section::parse_natively("unknown", &SourceText::written(text))?))
     }
 
-    /// Reads a configuration file and the files that it includes, whose paths are relative to the current directory.
-    /// In messages its root is called `global`, as in CNTK.
+    /// Reads a configuration file and the files that it includes, whose paths are relative to the
+    /// current directory. In messages its root is called `global`, as in CNTK.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let shown = path.display().to_string();
@@ -100,7 +102,8 @@ impl Config {
         Ok(Config { file: Some(shown), ..Config::from_section(&section) })
     }
 
-    /// Takes a text for the options of a front end that has none: messages show no lines of it. For tests of messages.
+    /// Parses a text as the options of a front end without text: messages show no lines of it. For
+    /// tests of messages.
     #[doc(hidden)]
     pub fn generated(text: &str, front_end: FrontEnd) -> Result<Config> {
         let section = Section::parse_natively(front_end.reader_options(), &SourceText::generated(text))
@@ -108,30 +111,31 @@ impl Config {
         Ok(Config::from_section(&section).spoken_by(front_end))
     }
 
-    /// The options of a front end that has no text.
+    /// Returns the options of a front end without text.
     #[doc(hidden)]
     pub fn of_values(values: &Values, front_end: FrontEnd) -> Config {
         Config::from_section(&Section::of_options(values, front_end)).spoken_by(front_end)
     }
 
-    /// A configuration without keys.
+    /// Returns a configuration without keys.
     pub(crate) fn empty(front_end: FrontEnd) -> Config {
         Config::of_values(&Values::default(), front_end)
     }
 
-    /// Has messages use the words of a front end.
+    /// Sets the front end whose names messages use.
     pub(crate) fn spoken_by(self, front_end: FrontEnd) -> Config {
         Config { front_end, ..self }
     }
 
-    /// The readers that the configuration has in its sections, by the names that [`Config::reader`]
-    /// takes: a file for CNTK's command line may have several, `train.reader` and `test.reader`.
-    /// Those that stand alone in a file are not named.
+    /// Returns the names of the readers in the configuration's sections, as [`Config::reader`]
+    /// takes them: a file for CNTK's command line may have several, such as `train.reader` and
+    /// `test.reader`. A reader at the root of the file has no name.
     ///
     /// ```
     /// use cntk_reader::Config;
     ///
-    /// let config = Config::from_text("train = [ reader = [ file = a.ctf ] ] \n test = [ reader = [ file = b.ctf ] ]")?;
+    /// let text = "train = [ reader = [ file = a.ctf ] ] \n test = [ reader = [ file = b.ctf ] ]";
+    /// let config = Config::from_text(text)?;
     /// assert_eq!(config.readers(), ["test.reader", "train.reader"]);
     /// let test = config.reader("test.reader")?;
     /// # Ok::<(), cntk_reader::Error>(())
@@ -140,10 +144,10 @@ impl Config {
         whole::readers(&self.section).into_iter().map(|found| found.name).collect()
     }
 
-    /// The configuration of the reader with this name, such as `train.reader`: the keys that lead
-    /// to its section. Variables are those of the sections around it, as in CNTK.
+    /// Returns the configuration of the reader with this name, the path of keys to its section,
+    /// such as `train.reader`. Variables of the enclosing sections apply, as in CNTK.
     ///
-    /// A configuration with one reader needs no choice.
+    /// A configuration with a single reader needs no choice.
     pub fn reader(&self, name: &str) -> Result<Config> {
         let section = whole::choose(&self.section, name).map_err(|error| match &self.file {
             Some(file) => error.in_file(file),
@@ -152,21 +156,22 @@ impl Config {
         Ok(Config { section, ..self.clone() })
     }
 
-    /// A section that describes a reader, or that has one in its `reader` section.
+    /// Takes a section that describes a reader, or that has a `reader` section which does.
     #[doc(hidden)]
     pub fn from_section(section: &Section) -> Config {
         Config { section: section.clone(), file: None, kind: None, front_end: FrontEnd::default() }
     }
 
-    /// The very section of a reader whose kind is known: what CNTK's hosts, of this release, hand to the module that they chose.
+    /// Takes the section of a reader of a known kind: CNTK's hosts, of this release, pass it to the
+    /// module that they chose.
     #[doc(hidden)]
     pub fn from_reader_section(section: &Section, kind: ReaderType, release: Release) -> Config {
         Config { kind: Some((kind, release)), ..Config::from_section(section) }
     }
 
-    /// The same configuration with some keys replaced or added.
+    /// Returns the same configuration with some keys replaced or added.
     #[doc(hidden)]
-    pub fn with_options(&self, options: &ReaderOptions, others: Others<'_>) -> Result<Config> {
+    pub fn with_options(&self, options: &ReaderOptions, others: ExtensionTypes<'_>) -> Result<Config> {
         let section = match self.kind {
             Some(_) => self.section.clone(),
             None => reader_section(&self.section, others.adds_any())?,
@@ -174,12 +179,14 @@ impl Config {
         Ok(Config { section: options.over(&section), ..self.clone() })
     }
 
-    /// What the engine is built from. Keys that nothing reads are logged as warnings at trace level 1.
+    /// Returns the settings that the engine is built from. Unread keys are logged as warnings at
+    /// trace level 1.
     #[doc(hidden)]
-    pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
+    pub fn settings(&self, others: ExtensionTypes<'_>) -> Result<ReaderSettings> {
         let settings = match self.kind {
             Some((kind, release)) => {
-                // CNTK's API writes these two keys for every stream of speech, where CNTK does not look them up.
+                // CNTK's API writes these two keys for every speech stream, but CNTK does not read
+                // them.
                 let settings =
                     settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
                 settings.map(|mut settings| {
@@ -209,7 +216,7 @@ impl Config {
     }
 }
 
-/// A configuration without keys: every option has its default, and there is no deserializer yet.
+/// A configuration without keys: every option has its default, and there are no deserializers yet.
 impl Default for Config {
     fn default() -> Self {
         Config::empty(FrontEnd::Configuration)
@@ -224,78 +231,81 @@ impl FromStr for Config {
     }
 }
 
-/// A deserializer of the user's own, as configurations know it.
+/// A user-defined deserializer, as configurations know it.
 #[derive(Debug, Clone, Copy)]
 pub struct UserType<'a> {
     /// Its name: the `type` of a section in `deserializers`.
     pub name: &'a str,
-    /// Its sequences are known beforehand.
+    /// Its sequences are known in advance.
     pub composable: bool,
 }
 
-/// Deserializers beside those of the library that a configuration names.
+/// Deserializers beside the library's own that a configuration may name.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Others<'a> {
-    /// Those of users. An element of `deserializers` whose `type` is the name of one stands for it, and needs no
-    /// `module`. Without any element, all of them are meant, in this order.
+pub struct ExtensionTypes<'a> {
+    /// User-defined deserializers. An element of `deserializers` refers to one by its `type`, and
+    /// needs no `module`. Without any elements, all of them are used, in this order.
     pub users: &'a [UserType<'a>],
-    /// Sections that follow those of `deserializers`. That of a user's deserializer is left out if `deserializers` has
-    /// one already.
+    /// Sections that follow the elements of `deserializers`. The section of a user-defined
+    /// deserializer is left out if `deserializers` already has it.
     pub added: &'a [Section],
-    /// Deserializers in modules that the library does not have are not errors: the caller makes them. So are deserializers of
-    /// images with transforms in such modules.
+    /// Unknown modules are not errors, because the caller makes their deserializers, as well as
+    /// image deserializers with transforms of such modules.
     pub foreign: bool,
-    /// Names of users' transforms: the `type` of an element of `transforms`, which needs no `module`.
+    /// Names of user-defined transforms: the `type` of an element of `transforms`, which needs no
+    /// `module`.
     pub transforms: &'a [&'a str],
 }
 
-impl Others<'_> {
-    /// Whether there are deserializers without the configuration naming any.
+impl ExtensionTypes<'_> {
+    /// Returns whether there are deserializers that the configuration need not name.
     fn adds_any(&self) -> bool {
         !(self.users.is_empty() && self.added.is_empty())
     }
 }
 
-/// The settings that a text describes, without deserializers of users.
+/// Returns the settings of a text, without user-defined deserializers.
 pub fn from_text(text: &str) -> Result<ReaderSettings> {
-    Config::from_text(text)?.settings(Others::default())
+    Config::from_text(text)?.settings(ExtensionTypes::default())
 }
 
-/// The settings that a text for users' deserializers describes.
+/// Returns the settings of a text, with user-defined deserializers.
 pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderSettings> {
-    Config::from_text(text)?.settings(Others { users, ..Others::default() })
+    Config::from_text(text)?.settings(ExtensionTypes { users, ..ExtensionTypes::default() })
 }
 
-/// The settings that a file describes, without deserializers of users.
+/// Returns the settings of a file, without user-defined deserializers.
 pub fn from_file(path: &Path) -> Result<ReaderSettings> {
-    Config::from_file(path)?.settings(Others::default())
+    Config::from_file(path)?.settings(ExtensionTypes::default())
 }
 
-/// The settings that a section describes, without deserializers of users.
+/// Returns the settings of a section, without user-defined deserializers.
 pub fn from_section(section: &Section) -> Result<ReaderSettings> {
-    Config::from_section(section).settings(Others::default())
+    Config::from_section(section).settings(ExtensionTypes::default())
 }
 
-/// The settings that the very section of a reader describes. With `foreign`, deserializers that this library does not
-/// have are left to others.
+/// Returns the settings of the section of a reader of a known kind. With `foreign`, deserializers
+/// that this library does not have are left to others.
 pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderSettings> {
     Config::from_reader_section(section, kind, Release::Current)
-        .settings(Others { foreign, ..Others::default() })
+        .settings(ExtensionTypes { foreign, ..ExtensionTypes::default() })
 }
 
-/// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
+/// Reads the options of one deserializer of the text module, as CNTK's composite reader passes
+/// them.
 pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
     native::text_deserializer(section, name)
 }
 
-/// Options of one deserializer of the binary module, as CNTK's composite reader hands them to it.
+/// Reads the options of one deserializer of the binary module, as CNTK's composite reader passes
+/// them.
 pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
     let options = native::binary_deserializer(section, name)?;
     Ok(BinaryOptions { ignores_unmatched: true, ..options })
 }
 
-/// Options of one deserializer of the module for speech, as CNTK's composite reader hands them to it. `is_primary`: it is
-/// the first one of its reader. `hash_keys`: its keys are texts that are numbered by hash.
+/// Reads the options of one deserializer of the speech module, as CNTK's composite reader passes
+/// them. `is_primary`: it is the first one of its reader. `hash_keys`: textual keys are hashed.
 pub fn speech_deserializer(
     section: &Section,
     name: &str,
@@ -305,7 +315,7 @@ pub fn speech_deserializer(
     native::speech_deserializer(section, name, is_primary, hash_keys)
 }
 
-/// The error of a section that needs a feature which the library was built without.
+/// Returns the error of a section that needs a feature which is not enabled.
 #[cfg(not(all(feature = "images", feature = "speech")))]
 fn without(feature: &str, section: &Section) -> Error {
     let message = format!("'{}' needs {feature}, which this library was built without.", section.path());
@@ -313,29 +323,30 @@ fn without(feature: &str, section: &Section) -> Error {
     Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail)
 }
 
-/// Options of one deserializer of the module for images, as CNTK's composite reader hands them to it: without transforms, which
-/// the host makes itself.
+/// Reads the options of one deserializer of the image module, as CNTK's composite reader passes
+/// them: without transforms, which the host makes itself.
 #[cfg(feature = "images")]
 pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
     native::image_deserializer(section, name)
 }
 
-/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+/// Reads the options of one transform of the image module, as CNTK's composite reader passes them.
 #[cfg(feature = "images")]
 pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
     images::read_transform(section, name)
 }
 
-/// The type of a reader's values, which CNTK's composite reader writes into each section that it hands to a module (`precision`).
+/// Returns the element type of a reader's values (`precision`), which CNTK's composite reader
+/// writes into each section that it passes to a module.
 pub fn element_type(section: &Section) -> Result<ElementType> {
     native::element_of_section(section)
 }
 
-/// `unremarkable`: keys that are not reported where nothing reads them.
+/// `unremarkable`: keys that are not reported as unread.
 fn settings_of(
     section: &Section,
     kind: ReaderType,
-    others: Others<'_>,
+    others: ExtensionTypes<'_>,
     unremarkable: &[&str],
 ) -> Result<ReaderSettings> {
     if kind != ReaderType::Composite && others.adds_any() {
@@ -359,7 +370,7 @@ fn settings_of(
     Ok(settings)
 }
 
-/// `confinePaths` and `allowedFolders`.
+/// Reads `confinePaths` and `allowedFolders`.
 fn read_confinement(section: &Section) -> Result<Confinement> {
     let folders = section.array_or_empty("allowedFolders")?.paths();
     match (section.get_or("confinePaths", false)?, folders.is_empty()) {
@@ -374,8 +385,8 @@ fn read_confinement(section: &Section) -> Result<Confinement> {
     }
 }
 
-/// The section that describes the reader: this one, its `reader` section, or the one that `readers` names. It may be
-/// without deserializers if there are others.
+/// Returns the section that describes the reader: this one, its `reader` section, or the one that
+/// `readers` names. It may lack deserializers if there are others.
 fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
     let describes = |section: &Section| section.exists_here("deserializers") || section.exists_here("input");
     let section = if describes(section) || !section.exists_here("reader") {

@@ -20,7 +20,7 @@ impl Module {
         }
     }
 
-    /// The name of the module's library, without the version.
+    /// Returns the name of the module's library, without the version.
     pub fn plugin(self) -> &'static str {
         match self {
             Module::Text => "Cntk.Deserializers.TextFormat",

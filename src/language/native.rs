@@ -1,4 +1,4 @@
-//! The library's own deserializers: their types, and the section of one alone.
+//! The library's own deserializers: their types, and reading the section of a single one.
 
 use super::arrays;
 use super::images;
@@ -26,12 +26,12 @@ pub(super) enum Native {
     /// Whether the images are lines of Base64.
     Image(bool),
     Speech(SpeechType),
-    /// One that CNTK does not have.
+    /// A deserializer that CNTK does not have.
     Added(&'static Added),
 }
 
 impl Native {
-    /// The module of CNTK's that it belongs to; `None` if there is no such module.
+    /// Returns the CNTK module that it belongs to; `None` if there is none.
     pub(super) fn module(self) -> Option<Module> {
         match self {
             Native::Text => Some(Module::Text),
@@ -47,18 +47,18 @@ impl Native {
 pub(super) struct Added {
     /// The `type` of its section.
     pub name: &'static str,
-    /// The module that may stand beside the type: CNTK's API insists on one.
+    /// The module that may be given with the type: CNTK's API insists on one.
     pub module: Option<Module>,
-    /// Its keys are texts, unless `useNumericSequenceKeys` says otherwise.
+    /// Its keys are textual, unless `useNumericSequenceKeys` says otherwise.
     pub has_textual_keys: bool,
-    /// The default window is that of text, 128 chunks. Otherwise it is all of the data, as for
+    /// The default window is 128 chunks, as for text. Otherwise it is all of the data, as for
     /// CNTK's other formats.
     pub has_window_of_text: bool,
     /// Reads its section.
     pub read: fn(&Section, &Common) -> Result<Box<dyn Format>>,
 }
 
-/// The deserializers that CNTK does not have. A new format is one more line here.
+/// The deserializers that CNTK does not have. A new format needs only an entry here.
 pub(super) const ADDED: &[Added] = &[
     Added {
         name: speech::KALDI,
@@ -76,19 +76,19 @@ pub(super) const ADDED: &[Added] = &[
     },
 ];
 
-/// The deserializer of this type that CNTK does not have.
+/// Finds a deserializer that CNTK does not have, by its type.
 pub(super) fn added(name: &str) -> Option<&'static Added> {
     ADDED.iter().find(|added| added.name == name)
 }
 
-/// What to write instead of a type that is not supported.
+/// Advice for unsupported types.
 const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader', \
                          'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', 'HTKFeatureDeserializer', \
                          'HTKMLFDeserializer', 'HTKMLFBinaryDeserializer' and 'LatticeDeserializer' of the module \
                          'HTKDeserializers', 'ImageDeserializer' and 'Base64ImageDeserializer' of the module \
                          'ImageReader', 'KaldiDeserializer', 'NumpyDeserializer', and deserializers of users.";
 
-/// The deserializer of this type in this module, if this library can read it.
+/// Returns the deserializer of this type in this module, if this library can read it.
 pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
     let Some(known) = Module::by_name(module) else {
         let message =
@@ -123,7 +123,7 @@ pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
     Err(error.with_detail(detail).with_detail(SUPPORTED))
 }
 
-/// The type of values that `precision` names, the value of that key in `section`.
+/// Parses `precision`, the value of that key in `section`.
 pub(super) fn element_type(precision: &str, section: &Section) -> Result<ElementType> {
     parse_precision(precision).ok_or_else(|| {
         let error = Error::config(InvalidArgument, format!("Unsupported precision '{precision}'"));
@@ -182,7 +182,8 @@ pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageO
     }
 }
 
-/// The element type of a deserializer's section, if its type is the one that its module has.
+/// Returns the element type of a deserializer's section, after checking that its type is the only
+/// one that its module has.
 fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
     if name != only {
         let error = Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"));

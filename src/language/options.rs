@@ -1,4 +1,4 @@
-//! The options that a configuration sets, of the engine and of the formats.
+//! The options that a configuration sets, for the engine and the formats.
 
 pub use cntk_reader_arrays::{ArrayOptions, ArrayStream};
 pub use cntk_reader_core::format::user::{ForeignOptions, UserOptions};
@@ -20,4 +20,4 @@ pub use cntk_reader_speech::htk::{HtkFeatureOptions, LatticeOptions, MlfOptions}
 #[cfg(feature = "speech")]
 pub use cntk_reader_speech::kaldi::KaldiOptions;
 pub use cntk_reader_text::cbf::BinaryOptions;
-pub use cntk_reader_text::ctf::{MOST_ERRORS, TextOptions, TextStream};
+pub use cntk_reader_text::ctf::{MAX_ERRORS, TextOptions, TextStream};

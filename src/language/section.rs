@@ -1,16 +1,26 @@
 //! Sections: the keys of a configuration with their raw texts, and the ways of reading them.
 //!
-//! A value stays text until it is read as a value of a type, as in CNTK. Keys compare without regard to (ASCII) case
-//! and come in that order, never in the order of the file. A key that is absent is looked up in the sections around
-//! it, unless the section is an element of an array: elements have no section around them.
+//! As in CNTK, a value stays text until it is read with a type. Keys compare and sort without
+//! regard to (ASCII) case, never in the order of the file. A missing key is looked up in the
+//! enclosing sections, except for elements of arrays, which have no enclosing section.
 //!
-//! CNTK reads values in three ways, which differ:
+//! CNTK has three ways of reading values, which differ:
 //!
 //! | way | `$name$` and comments | absent or `default` | `""` |
 //! |---|---|---|---|
-//! | required: [`text`](Section::text), [`required`](Section::required), [`section`](Section::section), [`array`](Section::array) | replaced | error | error |
-//! | string: [`text_or`](Section::text_or), [`parsed_or`](Section::parsed_or) | replaced | default | `""` |
-//! | typed: [`get_or`](Section::get_or), [`array_or_empty`](Section::array_or_empty), [`typed_array_or`](Section::typed_array_or) | left alone | default | converted |
+//! | required: [`text`], [`required`], [`section`], [`array`] | replaced | error | error |
+//! | string: [`text_or`], [`parsed_or`] | replaced | default | `""` |
+//! | typed: [`get_or`], [`array_or_empty`], [`typed_array_or`] | left alone | default | converted |
+//!
+//! [`text`]: Section::text
+//! [`required`]: Section::required
+//! [`section`]: Section::section
+//! [`array`]: Section::array
+//! [`text_or`]: Section::text_or
+//! [`parsed_or`]: Section::parsed_or
+//! [`get_or`]: Section::get_or
+//! [`array_or_empty`]: Section::array_or_empty
+//! [`typed_array_or`]: Section::typed_array_or
 
 use super::array::Array;
 use super::convert::FromValue;
@@ -35,7 +45,8 @@ use std::sync::Arc;
 /// A value that means "as if the key were absent".
 const DEFAULT: &str = "default";
 
-/// A section of a configuration. Cheap to clone; clones are the same section. May be read from several threads.
+/// A section of a configuration. Cheap to clone; clones share the same section. May be read from
+/// several threads.
 #[derive(Debug, Clone)]
 pub struct Section(Arc<Inner>);
 
@@ -54,7 +65,7 @@ struct Inner {
     /// By lower-case key.
     entries: BTreeMap<String, Entry>,
     parent: Option<Section>,
-    /// Where variables are looked up that neither this section nor one around it has.
+    /// Where variables are looked up that neither this section nor an enclosing one defines.
     variables: Option<Section>,
     /// Text that was dropped when the section was opened.
     dropped: Vec<Dropped>,
@@ -65,14 +76,14 @@ struct Inner {
 pub(super) struct Entry {
     /// The key as it was first spelled.
     pub key: String,
-    /// Where the key was written last.
+    /// Where the key was last written.
     pub origin: Option<Origin>,
     pub text: SourceText,
-    /// A `=` follows the key.
+    /// Whether a `=` follows the key.
     pub is_assigned: bool,
-    /// The text is the value: nothing in it is a comment, a variable or a default.
+    /// The text is the value: it contains no comments, variables or defaults.
     is_literal: bool,
-    /// A path, or a value with parts, that was never a text.
+    /// A path, or a compound value, that never existed as text.
     parts: Option<Value>,
 }
 
@@ -87,7 +98,7 @@ impl Entry {
     }
 
     fn of_value(key: &str, value: &Value) -> Entry {
-        // The text of what has parts is for messages.
+        // For compound values the text is only used in messages.
         let text = value.literal().unwrap_or_else(|| value.written("").unwrap_or_default());
         let is_plain = matches!(value, Value::Word(_) | Value::Text(_));
         Entry { parts: (!is_plain).then(|| value.clone()), ..Entry::literal(key, &text) }
@@ -95,23 +106,25 @@ impl Entry {
 }
 
 impl Section {
-    /// A section of its own. `path` is its name in messages: CNTK's command line says `global`, its API `unknown`.
+    /// Parses a section without a parent. `path` is its name in messages: CNTK's command line says
+    /// `global`, its API `unknown`.
     pub fn parse(path: &str, text: &str) -> Result<Section> {
         Self::parse_source(path, &SourceText::written(text))
     }
 
-    /// [`Section::parse`] for a text that comes from files.
+    /// Like [`Section::parse`], for text that comes from files.
     pub(super) fn parse_source(path: &str, text: &SourceText) -> Result<Section> {
         Self::open(path.to_owned(), text, None, Arc::default())
     }
 
-    /// The section of a reader's options of a front end that has no text. Not in CNTK's place.
+    /// Returns the section of the reader's options of a front end without text. Not in CNTK's
+    /// place.
     pub(super) fn of_options(values: &Values, front_end: FrontEnd) -> Section {
         let log = Arc::new(ReadLog::of_options(front_end));
         Self::with_values_in(front_end.reader_options().to_owned(), values, None, log)
     }
 
-    /// Another section of such a front end.
+    /// Returns another section of such a front end.
     pub fn of_values(path: &str, values: &Values) -> Section {
         Self::with_values_in(path.to_owned(), values, None, Arc::new(ReadLog::native()))
     }
@@ -126,8 +139,8 @@ impl Section {
         Self::new(path, None, values.iter().map(entry).collect(), parent, Vec::new(), log)
     }
 
-    /// A section from its keys and their raw texts. Of two entries with one key the later one
-    /// counts. `parent` is the section around it.
+    /// Builds a section from its keys and their raw texts. The last entry with the same key wins.
+    /// `parent` is the enclosing section.
     pub fn from_entries<'e>(
         path: &str,
         entries: impl IntoIterator<Item = (&'e str, &'e str)>,
@@ -139,13 +152,13 @@ impl Section {
         Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), Vec::new(), log)
     }
 
-    /// [`Section::parse_source`] for the library's own use, not in CNTK's place: what cannot be
-    /// meant is an error, and variables are replaced in all values.
+    /// Like [`Section::parse_source`], but not in CNTK's place: text that cannot be intended is an
+    /// error, and variables are replaced in all values.
     pub(super) fn parse_natively(path: &str, text: &SourceText) -> Result<Section> {
         Self::open(path.to_owned(), text, None, Arc::new(ReadLog::native()))
     }
 
-    /// The section of a user's deserializer: nothing but its name.
+    /// Returns the section of a user-defined deserializer, which holds only its name.
     pub fn of_user(name: &str) -> Section {
         Section::from_entries("Builder::deserializer", [], None).with_literal("type", name)
     }
@@ -160,7 +173,7 @@ impl Section {
         let has_records = Cell::new(false);
         let dropped = RefCell::new(Vec::new());
         let on_block = |at: usize| {
-            // Sections of one key that were merged have a blank between them that nobody wrote.
+            // Merged sections of one key are joined by a blank that has no origin.
             let is_merged = at > 0 && text.as_bytes()[at - 1] == b' ' && text.origin(at - 1).is_none();
             if has_records.get() && !is_merged {
                 dropped.borrow_mut().push(Dropped::Joined(text.origin(at)));
@@ -188,7 +201,7 @@ impl Section {
         Ok(Self::new(path, text.origin(0), entries, parent, dropped.into_inner(), log))
     }
 
-    /// The section, unless it was written with keys that cannot be meant.
+    /// Returns the section, unless its keys cannot be intended.
     pub(super) fn checked(self, text: &SourceText) -> Result<Section> {
         if self.0.log.is_native() && text.trim_start().starts_with(['[', '{', '(']) {
             syntax::check(&self)?;
@@ -204,7 +217,7 @@ impl Section {
         &self.0.dropped
     }
 
-    /// Whether the section is not one in CNTK's place.
+    /// Returns whether the section is read by this library rather than in CNTK's place.
     pub(super) fn is_native(&self) -> bool {
         self.0.log.is_native()
     }
@@ -221,7 +234,7 @@ impl Section {
         Section(Arc::new(Inner { path, origin, entries, parent, variables: None, dropped, log }))
     }
 
-    /// The same section with other entries.
+    /// Returns the same section with other entries.
     fn with_entries(&self, entries: BTreeMap<String, Entry>, log: Arc<ReadLog>) -> Section {
         let Inner { path, origin, parent, variables, dropped, .. } = &*self.0;
         let mut same = Self::new(path.clone(), origin.clone(), entries, parent.clone(), dropped.clone(), log);
@@ -231,7 +244,7 @@ impl Section {
         same
     }
 
-    /// The same section, whose variables are looked up in another one too.
+    /// Returns the same section, with variables looked up in another one too.
     #[must_use]
     pub(super) fn with_variables(&self, variables: &Section) -> Section {
         let mut same = self.with_entries(self.0.entries.clone(), Arc::clone(&self.0.log));
@@ -241,7 +254,7 @@ impl Section {
         same
     }
 
-    /// The same section with some values replaced or added. They count as read.
+    /// Returns the same section with some values replaced or added. They count as read.
     #[must_use]
     pub fn with(&self, values: &[(&str, &str)]) -> Section {
         let mut entries = self.0.entries.clone();
@@ -255,7 +268,7 @@ impl Section {
         section
     }
 
-    /// The same section with a value that is taken as it is, whatever characters it has. It counts as read.
+    /// Returns the same section with a value that is taken literally. It counts as read.
     #[must_use]
     pub fn with_literal(&self, key: &str, text: &str) -> Section {
         let mut entries = self.0.entries.clone();
@@ -265,7 +278,7 @@ impl Section {
         section
     }
 
-    /// The same section with the values of a front end in the place of its own.
+    /// Returns the same section with a front end's values overriding its own.
     #[must_use]
     pub(super) fn with_values(&self, values: &Values) -> Section {
         let mut entries = self.0.entries.clone();
@@ -277,52 +290,55 @@ impl Section {
         section
     }
 
-    /// The same section, without notes of what is read in it from here on.
+    /// Returns the same section without logging later reads.
     pub(super) fn unlogged(&self) -> Section {
         self.with_entries(self.0.entries.clone(), Arc::default())
     }
 
-    /// The section's name in messages, such as `global:reader:deserializers[0]:input`.
+    /// Returns the section's name in messages, such as `global:reader:deserializers[0]:input`.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// The section around this one.
+    /// Returns the enclosing section.
     pub fn parent(&self) -> Option<&Section> {
         self.0.parent.as_ref()
     }
 
-    /// The keys of this section as first spelled, ordered without regard to case.
+    /// Returns the keys of this section as first spelled, ordered without regard to case.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.entries.values().map(|entry| entry.key.as_str())
     }
 
-    /// Whether the section has no keys.
+    /// Returns whether the section has no keys.
     pub fn is_empty(&self) -> bool {
         self.0.entries.is_empty()
     }
 
-    /// The raw text of a key of this very section.
+    /// Returns the raw text of a key of this section.
     pub fn raw(&self, key: &str) -> Option<&str> {
         self.entry(key).map(|entry| &*entry.text)
     }
 
-    /// Whether the value of a key of this very section is taken as it is.
+    /// Returns whether the value of a key of this section is taken literally.
     pub fn is_literal(&self, key: &str) -> bool {
         self.entry(key).is_some_and(|entry| entry.is_literal)
     }
 
-    /// Whether the value that is found for a key, here or outwards, is taken as it is.
+    /// Returns whether the value found for a key, here or in an enclosing section, is taken
+    /// literally.
     pub(super) fn finds_literal(&self, key: &str) -> bool {
         self.find_entry(key).is_some_and(|(_, entry)| entry.is_literal)
     }
 
-    /// The path, or the value with parts, that is found for a key, here or outwards, and the section that has it.
+    /// Finds the path or compound value of a key, here or in an enclosing section, and the section
+    /// that has it.
     fn find_parts(&self, key: &str) -> Option<(&Section, &Value)> {
         self.find_entry(key).and_then(|(section, entry)| Some((section, entry.parts.as_ref()?)))
     }
 
-    /// Whether the value that is found for a key, here or outwards, is a list that was never a text.
+    /// Returns whether the value found for a key, here or in an enclosing section, is a list that
+    /// never existed as text.
     pub(super) fn finds_list(&self, key: &str) -> bool {
         matches!(self.find_parts(key), Some((_, Value::List(_))))
     }
@@ -332,35 +348,36 @@ impl Section {
         self.0.entries.get(&key.to_ascii_lowercase())
     }
 
-    /// Whether this section or one around it has the key.
+    /// Returns whether this section or an enclosing one has the key.
     pub fn exists(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Whether this very section has the key.
+    /// Returns whether this section has the key.
     pub fn exists_here(&self, key: &str) -> bool {
         self.raw(key).is_some()
     }
 
-    /// Declares that a key had another name once: the report of unread keys then suggests the
-    /// present one.
+    /// Declares a former name of a key, so that the report of unread keys can suggest the current
+    /// name.
     pub fn renamed(&self, before: &str, now: &str) {
         self.0.log.renamed(&self.0.path, before, now);
     }
 
-    /// Declares keys that CNTK reads here and this library has no use for: they are not reported as unread.
+    /// Declares keys that CNTK reads here and this library does not need: they are not reported as
+    /// unread.
     pub fn ignore(&self, keys: &[&str]) {
         for key in keys {
             self.0.log.asked(&self.0.path, key);
         }
     }
 
-    /// The nearest section that has the key, from here outwards, and the raw text there.
+    /// Finds the nearest section, from here outwards, that has the key, and the raw text there.
     pub(super) fn find(&self, key: &str) -> Option<(&Section, &SourceText)> {
         self.find_entry(key).map(|(section, entry)| (section, &entry.text))
     }
 
-    /// The nearest section that has a variable, and the raw text there.
+    /// Finds the nearest section that defines a variable, and the raw text there.
     pub(super) fn find_variable(&self, name: &str) -> Option<(&Section, &SourceText)> {
         self.find(name).or_else(|| {
             let outermost = std::iter::successors(Some(self), |section| section.parent()).last()?;
@@ -378,7 +395,7 @@ impl Section {
         }
     }
 
-    /// A number that differs between any two sections that exist at the same time, whatever their paths.
+    /// Returns a number that is unique among all sections that exist at the same time.
     pub(super) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -387,8 +404,8 @@ impl Section {
         &self.0.log
     }
 
-    /// The error with the place where the value is written that is found for a key, here or outwards. For a key that
-    /// is absent it is the place where this section begins.
+    /// Adds to an error the place where the value of a key is written, here or in an enclosing
+    /// section. For a missing key it is the place where this section begins.
     pub(super) fn blame(&self, key: &str, error: Error) -> Error {
         let key = key.to_ascii_lowercase();
         let mut section = Some(self);
@@ -402,7 +419,8 @@ impl Section {
         self.blame_whole(error)
     }
 
-    /// Where the value of a key of this very section was written; for a key that it has not, where the section begins.
+    /// Returns where the value of a key of this section was written; for a missing key, where the
+    /// section begins.
     pub(super) fn written(&self, key: &str) -> Written {
         let entry = self.0.entries.get(&key.to_ascii_lowercase());
         let origin = entry.and_then(|entry| entry.text.origin(0).or_else(|| entry.origin.clone()));
@@ -410,14 +428,14 @@ impl Section {
         place.map(Origin::written).unwrap_or_default()
     }
 
-    /// Where a key of this very section was written, also if its value comes from elsewhere.
+    /// Returns where a key of this section was written, even if its value comes from elsewhere.
     pub(super) fn written_key(&self, key: &str) -> Written {
         let entry = self.0.entries.get(&key.to_ascii_lowercase());
         let place = entry.and_then(|entry| entry.origin.as_ref()).or(self.0.origin.as_ref());
         place.map(Origin::written).unwrap_or_default()
     }
 
-    /// The error with the place where this section begins.
+    /// Adds to an error the place where this section begins.
     pub(super) fn blame_whole(&self, error: Error) -> Error {
         match &self.0.origin {
             Some(origin) => origin.blame(error),
@@ -425,7 +443,7 @@ impl Section {
         }
     }
 
-    /// The error about a key that is absent: with the key that may be a misspelling of it, if there is one.
+    /// Adds to the error about a missing key a likely misspelling of it, if there is one.
     pub(super) fn blame_missing(&self, key: &str, error: Error) -> Error {
         let Some(found) = self.0.log.misspelt(&self.0.path, key) else {
             return self.blame_whole(error);
@@ -437,8 +455,8 @@ impl Section {
         }
     }
 
-    /// Text for a typed read: None if the default is asked for. CNTK replaces no variables in it,
-    /// and fails where there are some.
+    /// Returns the text for a typed read; None means the default. CNTK replaces no variables in it,
+    /// and fails if there are any.
     fn typed(&self, key: &str) -> Result<Option<Cow<'_, SourceText>>> {
         match self.find_entry(key) {
             Some((holder, Entry { text, is_literal: false, .. }))
@@ -453,7 +471,7 @@ impl Section {
         }
     }
 
-    /// Expanded text and its section: None if the default is asked for.
+    /// Returns the expanded text and its section; None means the default.
     fn expanded(&self, key: &str) -> Result<Option<(&Section, SourceText)>> {
         match self.find_entry(key) {
             Some((holder, entry)) if entry.is_literal => Ok(Some((holder, entry.text.clone()))),
@@ -483,14 +501,14 @@ impl Section {
         })
     }
 
-    /// Required read of a text.
+    /// Reads a required text.
     pub fn text(&self, key: &str) -> Result<String> {
         let text = self.required_text(key)?.1;
         self.check_text(key, &text)?;
         Ok(text.to_string())
     }
 
-    /// Refuses a text that cannot be meant.
+    /// Refuses a text that cannot be intended.
     fn check_text(&self, key: &str, text: &SourceText) -> Result<()> {
         match syntax::strange_value(text).filter(|_| self.is_native() && !self.finds_literal(key)) {
             Some(fault) => Err(text.blame(0, self.blame(key, syntax::refused(self, key, text, &fault)))),
@@ -498,42 +516,42 @@ impl Section {
         }
     }
 
-    /// Required read of a path.
+    /// Reads a required path.
     pub fn path_of(&self, key: &str) -> Result<String> {
         self.text(key).map(address::named)
     }
 
-    /// String read of a path that need not be given.
+    /// Reads an optional path as a string.
     pub fn path_or_none(&self, key: &str) -> Result<Option<String>> {
         Ok(Some(self.text_or(key, "")?).filter(|path| !path.is_empty()).map(address::named))
     }
 
-    /// Required read of a value.
+    /// Reads a required value.
     pub fn required<T: FromValue>(&self, key: &str) -> Result<T> {
         self.convert(key, &self.required_text(key)?.1)
     }
 
-    /// String read.
+    /// Reads a string.
     pub fn text_or(&self, key: &str, default: &str) -> Result<String> {
         let Some((_, text)) = self.expanded(key)? else { return Ok(default.to_owned()) };
         self.check_text(key, &text)?;
         Ok(text.to_string())
     }
 
-    /// String read of a value: CNTK reads some numbers with a default that is a text.
+    /// Reads a value as a string: CNTK reads some numbers with a textual default.
     pub fn parsed_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
         self.expanded(key)?.map_or(Ok(default), |(_, text)| self.convert(key, &text))
     }
 
-    /// Typed read of a value.
+    /// Reads a typed value.
     pub fn get_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
         self.typed(key)?.map_or(Ok(default), |text| self.convert(key, &text))
     }
 
-    /// Converts the text of a key; an error says which key it was, and where its value is written.
+    /// Converts the text of a key; an error names the key and where its value is written.
     fn convert<T: FromValue>(&self, key: &str, text: &SourceText) -> Result<T> {
         let failed = |error: Error| {
-            // As much of the value as says what it is.
+            // Enough of the value to recognize it.
             let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
             let error = error.with_detail(format!(
                 "The value of {} is '{found}'. Expected {}.",
@@ -553,7 +571,7 @@ impl Section {
         }
     }
 
-    /// Required read of a section, with the section that holds it around it.
+    /// Reads a required section; the section that holds it becomes its parent.
     pub fn section(&self, key: &str) -> Result<Section> {
         if let Some((holder, Value::Section(values))) = self.find_parts(key) {
             let (path, log) = (format!("{}:{key}", holder.path()), Arc::clone(&self.0.log));
@@ -564,15 +582,15 @@ impl Section {
         Self::open(path, &text, Some(holder.clone()), Arc::clone(&self.0.log))?.checked(&text)
     }
 
-    /// The section that a key of this very section has, with this text in place of its own, however
-    /// strange its keys.
+    /// Opens a section of a key of this section with `text` in place of its own, without checking
+    /// its keys.
     pub(super) fn opened(&self, key: &str, text: &SourceText) -> Result<Section> {
         let path = format!("{}:{key}", self.0.path);
         Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))
     }
 
-    /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
-    /// empty included.
+    /// Opens a key of this section the way CNTK does when it walks over all keys: whatever its text
+    /// is, even absent or empty.
     pub fn child(&self, key: &str) -> Result<Section> {
         let path = format!("{}:{key}", self.0.path);
         let entry = self.entry(key);
@@ -584,7 +602,7 @@ impl Section {
         Self::open(path, text, Some(self.clone()), Arc::clone(&self.0.log))?.checked(text)
     }
 
-    /// Required read of an array.
+    /// Reads a required array.
     pub fn array(&self, key: &str) -> Result<Array> {
         if let Some(list) = self.list(key) {
             return Ok(list);
@@ -593,7 +611,7 @@ impl Section {
         Array::open(format!("{}:{key}", holder.path()), &text, Arc::clone(&self.0.log))
     }
 
-    /// String read of an array.
+    /// Reads an array as a string.
     pub fn array_or(&self, key: &str, default: &str) -> Result<Array> {
         if let Some(list) = self.list(key) {
             return Ok(list);
@@ -603,12 +621,12 @@ impl Section {
         Array::open(path, &text, Arc::clone(&self.0.log))
     }
 
-    /// Typed read of an array.
+    /// Reads a typed array.
     pub fn array_or_empty(&self, key: &str) -> Result<Array> {
         self.typed_array_or(key, "")
     }
 
-    /// Typed read of an array with a default that is not empty.
+    /// Reads a typed array with a default that is not empty.
     pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
         if let Some(list) = self.list(key) {
             return Ok(list);
@@ -619,7 +637,7 @@ impl Section {
         Array::open(path, &text, Arc::clone(&self.0.log))
     }
 
-    /// Typed read of an array of sections, whose variables each of them replaces.
+    /// Reads a typed array of sections, each of which replaces its own variables.
     pub(super) fn array_of_sections(&self, key: &str) -> Result<Array> {
         if let Some(list) = self.list(key) {
             return Ok(list);
@@ -629,13 +647,13 @@ impl Section {
         Array::open(path, text.unwrap_or(&SourceText::default()), Arc::clone(&self.0.log))
     }
 
-    /// The list that a key has, here or outwards, if that was never a text.
+    /// Finds the list of a key, here or in an enclosing section, if it never existed as text.
     fn list(&self, key: &str) -> Option<Array> {
         let Some((holder, Value::List(values))) = self.find_parts(key) else { return None };
         Some(Array::of_values(format!("{}:{key}", holder.path()), values, Arc::clone(&self.0.log)))
     }
 
-    /// Required read of the files of a deserializer.
+    /// Reads the required files of a deserializer.
     pub(super) fn files(&self, key: &str) -> Result<Files> {
         match self.find_parts(key) {
             Some((_, Value::Files(paths))) => Ok(files_of(paths)),
@@ -645,11 +663,11 @@ impl Section {
     }
 }
 
-/// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
-/// that opening the value gives the union.
+/// Adds a record. The last record with the same key wins, except that `[...]` blocks add up:
+/// opening the value yields the union.
 ///
-/// Gives where the key was written before, if that had another value, or another spelling: two
-/// names were meant to be two things.
+/// Returns where the key was written before, if it had another value or another spelling, which
+/// suggests that two names were meant to be two things.
 fn insert(
     entries: &mut BTreeMap<String, Entry>,
     key: &str,

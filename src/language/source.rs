@@ -1,35 +1,36 @@
-//! Texts of configurations that know where they were written, so that an error about a value can show its line.
+//! Configuration texts that remember where they were written, so that an error about a value can
+//! show its line.
 //!
-//! Reading a configuration joins files, drops comments and replaces variables. A [`SourceText`] keeps, for each piece of
-//! text, its offset in the [`Source`] that the piece was copied from.
+//! Reading a configuration joins files, drops comments and replaces variables. A [`SourceText`]
+//! keeps, for each piece of text, its offset in the [`SourceFiles`] that the piece was copied from.
 
 use cntk_reader_core::Error;
 use cntk_reader_core::written::Written;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Most characters of a line that an error shows.
+/// Maximum number of characters of a line that an error shows.
 const SHOWN: usize = 100;
 
-/// What a configuration was read from: one text, or the texts of a file and of the files that it includes.
+/// The input of a configuration: one text, or the texts of a file and the files that it includes.
 #[derive(Debug, Default)]
-pub(super) struct Source {
+pub(super) struct SourceFiles {
     files: Vec<File>,
-    /// Bytes of all files.
+    /// Total bytes of all files.
     size: usize,
 }
 
 #[derive(Debug)]
 struct File {
-    /// Path of the file; None for a text that was not read from one.
+    /// Path of the file; None for text that was not read from one.
     name: Option<String>,
     text: Arc<str>,
     /// Offset of the text in the source.
     base: usize,
 }
 
-impl Source {
-    /// Adds a text, and gives its offset in the source.
+impl SourceFiles {
+    /// Adds a text and returns its offset in the source.
     pub fn add(&mut self, name: Option<&str>, text: Arc<str>) -> usize {
         let base = self.size;
         self.size += text.len() + 1;
@@ -63,9 +64,9 @@ struct Place<'s> {
 }
 
 impl Place<'_> {
-    /// The line with a caret under the column, both indented.
+    /// Returns the line with a caret under the column, both indented.
     fn excerpt(&self) -> String {
-        // A long line is shown from a little before the column on.
+        // A long line is shown starting a little before the column.
         let skipped = if self.column > SHOWN * 3 / 4 { self.column - SHOWN / 2 } else { 0 };
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let shown: String = self.line.chars().skip(skipped).take(SHOWN).map(plain).collect();
@@ -83,20 +84,20 @@ impl Place<'_> {
     }
 }
 
-/// Where something was written.
+/// The place where something was written.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
-    source: Arc<Source>,
+    source: Arc<SourceFiles>,
     at: usize,
 }
 
 impl Origin {
-    /// The error with this place, unless it has one.
+    /// Adds this place to an error that has none.
     pub fn blame(&self, error: Error) -> Error {
         self.written().blame(error)
     }
 
-    /// The place without the text around it.
+    /// Returns the place without the text around it.
     pub fn written(&self) -> Written {
         let place = self.source.place(self.at);
         place.map_or_else(Written::default, |place| {
@@ -104,70 +105,70 @@ impl Origin {
         })
     }
 
-    /// Its place in all files of the configuration, to compare it with others.
+    /// Returns its offset in all files of the configuration, for comparisons.
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// Whether both are in one file.
+    /// Returns whether both are in one file.
     pub fn is_beside(&self, other: &Origin) -> bool {
         let file =
             |origin: &Origin| origin.source.place(origin.at).map(|place| place.file.map(str::to_owned));
         Arc::ptr_eq(&self.source, &other.source) && file(self) == file(other)
     }
 
-    /// `line 3 of 'a.cntk'`.
+    /// Returns a phrase such as `line 3 of 'a.cntk'`.
     pub fn describe(&self) -> String {
         self.written().describe().unwrap_or_else(|| String::from("the configuration"))
     }
 }
 
-/// A text, and for each piece of it the place that it was copied from.
+/// A text that remembers, for each piece, the place that it was copied from.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceText {
     text: String,
-    /// Pieces in the order of the text. What is before the first one has no origin.
+    /// Pieces in the order of the text. Text before the first one has no origin.
     runs: Vec<Run>,
-    source: Option<Arc<Source>>,
+    source: Option<Arc<SourceFiles>>,
 }
 
 /// A piece of a text: from `at` up to the next run.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     at: usize,
-    /// Offset in the source; None for a text that was not written there.
+    /// Offset in the source; None for text that was not written there.
     origin: Option<usize>,
 }
 
 impl SourceText {
-    /// No text.
+    /// The empty text.
     pub const EMPTY: SourceText = SourceText { text: String::new(), runs: Vec::new(), source: None };
 
-    /// A text that nobody wrote in a configuration.
+    /// Returns a text without an origin in a configuration.
     pub fn generated(text: &str) -> SourceText {
         SourceText { text: text.to_owned(), ..SourceText::default() }
     }
 
-    /// A text that is a source by itself.
+    /// Returns a text that is its own source.
     pub fn written(text: &str) -> SourceText {
-        let mut source = Source::default();
+        let mut source = SourceFiles::default();
         source.add(None, Arc::from(text));
         let runs = vec![Run { at: 0, origin: Some(0) }];
         SourceText { text: text.to_owned(), runs, source: Some(Arc::new(source)) }
     }
 
-    /// Whether it is the value of a key that stands alone.
+    /// Returns whether it is the value of a key without a value.
     pub fn is_flag(&self) -> bool {
         self.text == "true" && self.runs.is_empty()
     }
 
-    /// The same text as a part of `source`, which its origins refer to.
-    pub fn of(mut self, source: Source) -> SourceText {
+    /// Returns the same text as a part of `source`, which its origins refer to.
+    pub fn of(mut self, source: SourceFiles) -> SourceText {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// Adds a text that was written at `origin`, an offset in the source.
+    /// Appends text that was written at `origin`, an offset in the source.
     pub fn push_from(&mut self, text: &str, origin: Option<usize>) {
         let at = self.text.len();
         let continued = match self.runs.last() {
@@ -180,7 +181,7 @@ impl SourceText {
         self.text.push_str(text);
     }
 
-    /// Adds a part of another text.
+    /// Appends a part of another text.
     pub fn push(&mut self, other: &SourceText, part: Range<usize>) {
         if self.source.is_none() {
             self.source.clone_from(&other.source);
@@ -209,21 +210,21 @@ impl SourceText {
         self.push_from(&other.text[at..part.end], None);
     }
 
-    /// A part of the text.
+    /// Returns a part of the text.
     pub fn slice(&self, part: Range<usize>) -> SourceText {
         let mut slice = SourceText::default();
         slice.push(self, part);
         slice
     }
 
-    /// Where the byte at this offset was written.
+    /// Returns where the byte at this offset was written.
     pub fn origin(&self, at: usize) -> Option<Origin> {
         let run = self.runs[..self.runs.partition_point(|run| run.at <= at)].last()?;
         let source = Arc::clone(self.source.as_ref()?);
         Some(Origin { source, at: run.origin? + (at - run.at) })
     }
 
-    /// The error with the place where the byte at this offset was written, unless it has a place.
+    /// Adds to an error, if it has no place, the place where the byte at this offset was written.
     pub fn blame(&self, at: usize, error: Error) -> Error {
         match self.origin(at) {
             Some(origin) => origin.blame(error),
@@ -240,7 +241,7 @@ impl Deref for SourceText {
     }
 }
 
-/// Where `part`, a slice of `whole`, is in it.
+/// Returns the range of `part`, a slice of `whole`, within it.
 pub(super) fn range_in(whole: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr()).min(whole.len());
     start..(start + part.len()).min(whole.len())
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn pieces_keep_their_places() {
-        let mut source = Source::default();
+        let mut source = SourceFiles::default();
         let first = source.add(Some("a"), Arc::from("x=1 # c\ny=2\n"));
         let second = source.add(Some("b"), Arc::from("z"));
         let mut text = SourceText::default();

@@ -1,24 +1,24 @@
-//! Finds the syntax of other languages in a configuration: quotes, comments and separators that
+//! Detects the syntax of other languages in a configuration: quotes, comments and separators that
 //! CNTK's language does not have.
 //!
-//! To CNTK they are ordinary characters of keys and values, so a line that was meant to say
-//! something has no effect. Where this library stands in CNTK's place nothing here applies.
+//! To CNTK they are ordinary characters of keys and values, so the line silently has no effect. In
+//! CNTK's place none of these checks apply.
 
 use super::section::{Entry, Section};
 use super::source::Origin;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
 use cntk_reader_core::{Error, Result};
 
-/// A part of a section that CNTK drops without a word.
+/// A part of a section that CNTK silently drops.
 #[derive(Debug, Clone)]
 pub(super) enum Dropped {
     /// A value without a key, or a bracket.
     NoKey(Option<Origin>),
-    /// A block in brackets after other records, whose records join those of the section around it.
+    /// A bracketed block after other records; its records become part of the enclosing section.
     Joined(Option<Origin>),
 }
 
-/// Finds text that cannot be meant, and suggests a replacement.
+/// A mistake in a text that cannot be intended, and advice.
 pub(super) struct Fault {
     pub what: String,
     pub advice: String,
@@ -34,7 +34,7 @@ fn is_invisible(c: char) -> bool {
     !c.is_ascii() && c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }
 
-/// The mistake in the text of a value.
+/// Finds a mistake in the text of a value.
 pub(super) fn strange_value(text: &str) -> Option<Fault> {
     let double = "Strings stand in double quotes: \"train.ctf\".";
     let is_list = text.starts_with('(');
@@ -46,14 +46,14 @@ pub(super) fn strange_value(text: &str) -> Option<Fault> {
         return fault("has typographic quotes, which are ordinary characters", double);
     }
     if text.starts_with(is_invisible) || text.ends_with(is_invisible) {
-        let advice = format!("Write the value anew. It is {}.", text.escape_unicode());
+        let advice = format!("Retype the value. It is {}.", text.escape_unicode());
         return fault("begins or ends with an invisible character", advice);
     }
     if ["//", "/*"]
         .iter()
         .any(|mark| text.contains(&format!(" {mark}")) || text.contains(&format!("\t{mark}")))
     {
-        return fault("contains '//' or '/*', which begin no comment", "A comment begins with '#'.");
+        return fault("contains '//' or '/*', which do not begin a comment", "A comment begins with '#'.");
     }
     if !is_list && text.contains('"') {
         let advice = match text.starts_with(['[', '{']) {
@@ -63,12 +63,12 @@ pub(super) fn strange_value(text: &str) -> Option<Fault> {
         return fault("contains quotes", advice);
     }
     if !is_list && text.trim_end().contains(['\n', '\r']) && !text.starts_with(['[', '{']) {
-        return fault("goes on over several lines", "Add the quote that is missing where the value ends.");
+        return fault("spans several lines", "Add the quote that is missing where the value ends.");
     }
     None
 }
 
-/// The error of a value that cannot be meant.
+/// Returns the error of a value that cannot be intended.
 pub(super) fn refused(section: &Section, key: &str, text: &str, fault: &Fault) -> Error {
     let shown: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
     let message = format!("The value of '{key}' in '{}' {}.", section.path(), fault.what);
@@ -81,7 +81,7 @@ pub(super) fn refused(section: &Section, key: &str, text: &str, fault: &Fault) -
     )
 }
 
-/// Refuses a section with keys and values that cannot be meant.
+/// Refuses a section with keys and values that cannot be intended.
 pub(super) fn check(section: &Section) -> Result<()> {
     let refuse = |origin: Option<&Origin>, message: String, advice: &str| {
         let error = Error::config(InvalidArgument, message).with_detail(advice);
@@ -91,7 +91,7 @@ pub(super) fn check(section: &Section) -> Result<()> {
         })
     };
     let path = section.path();
-    // The first one in the text is the cause of others.
+    // The first one in the text causes the others.
     let mut entries: Vec<&Entry> = section.entries().collect();
     entries.sort_by_key(|entry| entry.origin.as_ref().map(Origin::offset));
     for entry in entries {
@@ -121,14 +121,14 @@ pub(super) fn check(section: &Section) -> Result<()> {
     }
 }
 
-/// The mistake in a key, as the beginning of a sentence.
+/// Finds a mistake in a key, phrased as the beginning of a sentence.
 fn strange_key(entry: &Entry) -> Option<Fault> {
     let Entry { key, text, is_assigned, .. } = entry;
-    // As much of a long line as says which it is.
+    // Enough of a long line to recognize it.
     let shown: String = key.chars().take(60).collect();
     if key.starts_with("//") || key.starts_with("/*") || key.starts_with("--") {
         let mark = &key[..2];
-        return fault(format!("'{mark}' begins no comment"), "A comment begins with '#'.");
+        return fault(format!("'{mark}' does not begin a comment"), "A comment begins with '#'.");
     }
     if key.starts_with(['\'', '"']) || key.starts_with(TYPOGRAPHIC) {
         return fault(
@@ -137,7 +137,7 @@ fn strange_key(entry: &Entry) -> Option<Fault> {
         );
     }
     if let Some(c) = key.chars().find(|&c| is_invisible(c)) {
-        let advice = format!("Write the line anew: it contains {}.", c.escape_unicode());
+        let advice = format!("Retype the line: it contains {}.", c.escape_unicode());
         return fault(format!("The key '{shown}' has an invisible character"), advice);
     }
     if key.starts_with([']', '}', ')']) {

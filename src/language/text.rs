@@ -1,4 +1,5 @@
-//! The keys of the text (CTF) deserializer: its file, its streams, and what both kinds of readers read of them.
+//! The keys of the text (CTF) deserializer: its file and streams, and the keys shared by both kinds
+//! of readers.
 
 use super::composite::{AUTO_WINDOW, read_level};
 use super::convert::WidenedInt;
@@ -13,22 +14,24 @@ use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 
-/// Bytes of a chunk unless `chunkSizeInBytes` says otherwise.
+/// Bytes of a chunk unless `chunkSizeInBytes` is set.
 pub(super) const DEFAULT_CHUNK_SIZE: u64 = 32 << 20;
 
-/// Chunks of this total are a window unless `randomizationWindow` says otherwise.
+/// The window covers chunks of this total size unless `randomizationWindow` is set.
 const DEFAULT_WINDOW_BYTES: u64 = 4 << 30;
 
-/// What stands in the section of a text deserializer or text reader.
+/// The contents of the section of a text deserializer or text reader.
 pub(super) struct TextSection {
     pub options: TextOptions,
     /// `frameMode`; composite readers decide themselves.
     pub frame_mode: bool,
-    /// `randomize` and the window; composite readers have their own. None: the data's own order.
+    /// `randomize` and the window; composite readers have their own. None means the data's own
+    /// order.
     pub window: Option<WindowSize>,
 }
 
-/// Reads the section. The order of the reads decides which of several mistakes is reported, and is CNTK's.
+/// Reads the section. The order of the reads is CNTK's: it decides which of several mistakes is
+/// reported.
 pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSection> {
     if !section.exists_here("input") {
         let message = "CNTKTextFormatReader configuration does not contain \"input\" section.";
@@ -75,7 +78,7 @@ fn needs_streams(section: &Section) -> String {
     format!("'{}' needs the streams to read: ‹streams›.", section.path())
 }
 
-/// `chunkSizeInBytes`, which messages call `name`. CNTK divides by it, and crashes if it is 0.
+/// Reads `chunkSizeInBytes`, called `name` in messages. CNTK divides by it, and crashes if it is 0.
 pub(super) fn read_chunk_size(section: &Section, name: &str) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
         0 => {
@@ -88,13 +91,14 @@ pub(super) fn read_chunk_size(section: &Section, name: &str) -> Result<u64> {
     }
 }
 
-/// The automatic window for chunks of this size; 0 when they exceed 4 GB.
+/// Returns the automatic window for chunks of this size; 0 if they exceed 4 GB.
 pub(super) fn automatic_window(chunk_size: u64) -> u64 {
     DEFAULT_WINDOW_BYTES / chunk_size
 }
 
-/// A window as the randomizer is to see it. CNTK keeps the low 32 bits of a window in chunks; where none of them is
-/// set it crashes, and this library takes all chunks. A window of no chunks is one of one chunk.
+/// Converts a window for the randomizer. CNTK keeps the low 32 bits of a window in chunks and
+/// crashes if they are all zero, in which case this library takes all chunks. A window of 0 chunks
+/// becomes 1 chunk.
 pub(super) fn window_size(window: u64, in_samples: bool) -> WindowSize {
     if in_samples {
         return WindowSize::Samples(window);
@@ -107,14 +111,14 @@ pub(super) fn window_size(window: u64, in_samples: bool) -> WindowSize {
     }
 }
 
-/// An integer that CNTK widens to a size and then cuts to 32 bits: -1 is the greatest.
+/// Reads an integer that CNTK widens to a size and then cuts to 32 bits: -1 is the greatest.
 pub(super) fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32> {
     let value = section.get_or(key, WidenedInt(default))?;
     Ok((value.0 & u64::from(u32::MAX)) as u32)
 }
 
-/// `traceLevel`. A `verbosity` above it raises it, except in CNTK's place, where the two are for
-/// different parts of a reader.
+/// Reads `traceLevel`. A higher `verbosity` raises it, except in CNTK's place, where the two apply
+/// to different parts of a reader.
 pub(super) fn read_trace_level(section: &Section) -> Result<u32> {
     let level = read_u32(section, "traceLevel", 1)?;
     if !section.is_native() {
@@ -166,7 +170,7 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         Err(section.blame(key, error))
     };
-    // Not to be inherited from the sections around: a stream without them is a mistake.
+    // Not inherited from enclosing sections: a stream without them is a mistake.
     if !(section.exists_here("dim") & section.exists_here("format")) {
         let message = format!(
             "Input section for input '{name}' does not specify all the required parameters, \"dim\" and \"format\"."
@@ -204,7 +208,7 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
     Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size, element, ids })
 }
 
-/// `element`, the type of a stream's values, and `ids`: numbers of classes are delivered in place of
+/// Reads `element`, the type of a stream's values, and `ids`, which delivers class ids instead of
 /// sparse samples.
 fn read_element(
     section: &Section,
@@ -227,7 +231,7 @@ fn read_element(
         ),
         (_, Some(_)) if !is_sparse => refuse(
             "ids",
-            format!("The stream '{name}' has ‹ids›, and is not sparse."),
+            format!("The stream '{name}' has ‹ids› but is not sparse."),
             "Ids are the indices of samples 'index:1': set ‹sparse›. Numbers in a dense stream are read with ‹element›.",
         ),
         (Some(element), _) if is_sparse && element != precision => refuse(
@@ -239,7 +243,7 @@ fn read_element(
     }
 }
 
-/// Refuses samples without values, which CNTK takes as long as there are none to read.
+/// Refuses samples without values, which CNTK accepts if there are none to read.
 pub(super) fn refuse_zero(section: &Section, key: &str, dim: u64) -> Result<()> {
     if dim != 0 || !section.is_native() {
         return Ok(());
@@ -250,12 +254,13 @@ pub(super) fn refuse_zero(section: &Section, key: &str, dim: u64) -> Result<()> 
     Err(section.blame(key, error))
 }
 
-/// Refuses dimensions that are no sizes: CNTK's marks for inferred and free dimensions, and samples larger than any memory.
+/// Refuses dimensions that are not sizes: CNTK's markers for inferred and free dimensions, and
+/// samples that exceed the address space.
 fn check_dim(name: &str, dim: u64) -> Result<()> {
     let mark = match dim {
         u64::MAX => "?",
         0xffff_ffff_ffff_fffd => "*",
-        // Eight bytes a value must stay a size.
+        // At eight bytes a value, the sample must still fit into `isize`.
         _ if dim <= isize::MAX as u64 / 8 => return Ok(()),
         _ => {
             let message = format!("Sample dimension ({dim}) for input '{name}' is too large.");

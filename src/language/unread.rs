@@ -1,4 +1,4 @@
-//! Reports keys that nothing reads: CNTK ignores them silently, and a misspelled key remains unnoticed.
+//! Reports unread keys: CNTK silently ignores them, so that a misspelled key goes unnoticed.
 
 use super::source::Origin;
 use cntk_reader_core::message::spelling::nearest;
@@ -7,18 +7,20 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most lines of one report. More unknown keys mean that the text is for another program.
+/// Maximum number of lines of one report. More unknown keys mean that the text is for another
+/// program.
 const MAX_LINES: usize = 20;
 
-/// What was opened and read of one configuration, by lower-case path of the section.
+/// The sections of one configuration that were opened and the keys that were read, by lower-case
+/// section path.
 #[derive(Debug, Default)]
 pub(super) struct ReadLog {
     scopes: Mutex<BTreeMap<String, Scope>>,
-    /// Messages about keys, one line each, by lower-case path of the section and key.
+    /// Messages about keys, one line each, by lower-case section path and key.
     notes: Mutex<BTreeMap<(String, String), String>>,
-    /// The configuration is not one in CNTK's place.
+    /// The configuration is not in CNTK's place.
     is_native: bool,
-    /// That of options that were never a text.
+    /// The front end of options that never existed as text.
     front_end: Option<FrontEnd>,
     /// Deserializers that messages call by their types, in lower case, with their paths.
     names: Mutex<BTreeMap<String, String>>,
@@ -29,24 +31,24 @@ struct Scope {
     path: String,
     /// Keys of the section as spelled, by lower case, with their places.
     keys: BTreeMap<String, (String, Option<Origin>)>,
-    /// Keys that were asked for, in lower case, with the reader's spelling.
+    /// Keys that were asked for, by lower case, in the reader's spelling.
     asked: BTreeMap<String, String>,
-    /// Former names of keys, in lower case, with the present ones.
+    /// Current names of keys, by lower-case former name.
     renamed: BTreeMap<String, String>,
 }
 
 impl ReadLog {
-    /// Of a configuration that is not in CNTK's place.
+    /// Returns the log of a configuration that is not in CNTK's place.
     pub(super) fn native() -> ReadLog {
         ReadLog { is_native: true, ..ReadLog::default() }
     }
 
-    /// Of a front end's options that were never a text.
+    /// Returns the log of a front end's options that never existed as text.
     pub(super) fn of_options(front_end: FrontEnd) -> ReadLog {
         ReadLog { front_end: Some(front_end), ..ReadLog::native() }
     }
 
-    /// The name in messages of an element of the list `path`, a section of this `kind`.
+    /// Returns the name in messages of an element of the list `path`, a section of this `kind`.
     pub(super) fn name_element(&self, path: &str, index: usize, kind: Option<&str>) -> String {
         let element = format!("{path}[{index}]");
         match (self.front_end, kind) {
@@ -63,8 +65,8 @@ impl ReadLog {
         self.is_native
     }
 
-    /// Notes that a key stands in one file twice, with two values. A file may override what one
-    /// that it includes says.
+    /// Notes that one file sets a key twice, with different values. A file may override the files
+    /// that it includes.
     pub(super) fn repeated(&self, path: &str, key: &str, before: &Origin, after: Option<&Origin>) {
         let Some(after) = after.filter(|after| self.is_native && after.is_beside(before)) else { return };
         let line = format!(
@@ -76,12 +78,12 @@ impl ReadLog {
         self.note(path, key, line);
     }
 
-    /// Notes what is to be said of a key.
+    /// Notes a message about a key.
     pub(super) fn note(&self, path: &str, key: &str, line: String) {
         self.notes.lock().insert((path.to_ascii_lowercase(), key.to_ascii_lowercase()), line);
     }
 
-    /// Notes a section's keys; one that is opened again keeps what was read.
+    /// Notes a section's keys; a section that is opened again keeps its record of reads.
     pub(super) fn opened<'k>(&self, path: &str, keys: impl Iterator<Item = (&'k str, Option<&'k Origin>)>) {
         let mut scopes = self.scopes.lock();
         let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
@@ -91,7 +93,8 @@ impl ReadLog {
             .extend(keys.map(|(key, origin)| (key.to_ascii_lowercase(), (key.to_owned(), origin.cloned()))));
     }
 
-    /// The key of the section `path` that is most like `wanted`, among those that nothing has asked for yet.
+    /// Returns the key of the section `path` that is most similar to `wanted`, among those that
+    /// nothing has asked for yet.
     pub(super) fn misspelt(&self, path: &str, wanted: &str) -> Option<String> {
         let scopes = self.scopes.lock();
         let scope = scopes.get(&path.to_ascii_lowercase())?;
@@ -107,23 +110,22 @@ impl ReadLog {
         scope.asked.entry(key.to_ascii_lowercase()).or_insert_with(|| key.to_owned());
     }
 
-    /// Notes that a key had another name once, which nothing reads any more.
+    /// Notes that a key has a former name, which nothing reads.
     pub(super) fn renamed(&self, path: &str, before: &str, now: &str) {
         let mut scopes = self.scopes.lock();
         let scope = scopes.entry(path.to_ascii_lowercase()).or_default();
         scope.renamed.insert(before.to_ascii_lowercase(), now.to_owned());
     }
 
-    /// One line for each key of the section `path`, and of those opened inside it, that nothing asked for.
-    /// Without places.
+    /// Like [`ReadLog::unread_but`], for all keys and without places.
     #[cfg(test)]
     pub(super) fn unread(&self, path: &str) -> Vec<String> {
         let lines = self.unread_but(path, &[]).into_iter();
         lines.map(|line| line.split(" (line ").next().unwrap_or_default().to_owned()).collect()
     }
 
-    /// One line for each key of the section `path`, and of those opened inside it, that nothing asked for and that is not
-    /// `unremarkable`.
+    /// Returns one line for each key of the section `path`, and of the sections opened inside it,
+    /// that nothing asked for, except for `unremarkable` keys.
     pub(super) fn unread_but(&self, path: &str, unremarkable: &[&str]) -> Vec<String> {
         let path = path.to_ascii_lowercase();
         let inside = |other: &str| self.is_inside(&path, other);
@@ -136,7 +138,8 @@ impl ReadLog {
                 if unremarkable.iter().any(|other| other.eq_ignore_ascii_case(key)) {
                     continue;
                 }
-                // A key that stands in the wrong section is spelled as it should be.
+                // Another section has asked for this key: it is in the wrong section rather than
+                // misspelled.
                 let elsewhere =
                     scopes.iter().find(|(path, other)| inside(path) && other.asked.contains_key(lower));
                 let renamed = scope.renamed.get(lower).map(String::as_str);
@@ -158,14 +161,14 @@ impl ReadLog {
         lines
     }
 
-    /// Messages about keys of the section `path`, and of sections opened inside it.
+    /// Returns the messages about keys of the section `path` and of sections opened inside it.
     fn notes_in(&self, path: &str) -> Vec<String> {
         let path = path.to_ascii_lowercase();
         let notes = self.notes.lock();
         notes.iter().filter(|((of, _), _)| self.is_inside(&path, of)).map(|(_, line)| line.clone()).collect()
     }
 
-    /// Whether a section is the one of a path in lower case, or one inside it.
+    /// Returns whether the section `other` is at or below `path`, which is in lower case.
     fn is_inside(&self, path: &str, other: &str) -> bool {
         let names = self.names.lock();
         let named = names.iter().find_map(|(name, element)| Some((element, other.strip_prefix(&**name)?)));
@@ -175,7 +178,7 @@ impl ReadLog {
         }
     }
 
-    /// Logs the lines of [`ReadLog::unread_but`] as warnings, except those about keys that are `unremarkable`.
+    /// Logs the notes and the lines of [`ReadLog::unread_but`] as warnings.
     pub(super) fn report(&self, path: &str, unremarkable: &[&str], logger: Logger) {
         if !logger.shows(Level::Warning) {
             return;
@@ -194,7 +197,7 @@ impl ReadLog {
     }
 }
 
-/// Whether a section is the one of a path in lower case, or one inside it.
+/// Returns whether the section `other` is at or below `path`, which is in lower case.
 fn is_inside(path: &str, other: &str) -> bool {
     other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '[']))
 }

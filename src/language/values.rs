@@ -1,9 +1,9 @@
-//! Options as keys with values: what every front end makes but CNTK's language.
+//! Options as keys with values, as all front ends but CNTK's language create them.
 //!
-//! Nothing in a value needs quotes, and nothing in it is a comment, a variable or a default, so a
-//! path or the name of a stream may have any characters. [`Section`](super::section::Section) reads
-//! these values and those of a text by the same rules. What the language can say of them,
-//! [`Values::to_configuration`] writes.
+//! Values need no quotes and contain no comments, variables or defaults, so a path or a stream name
+//! may have any characters. [`Section`](super::section::Section) reads these values and the values
+//! of a text by the same rules. [`Values::to_configuration`] writes them in CNTK's language as far
+//! as that can express them.
 
 use super::convert::FromValue;
 use super::syntax;
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A truth value, a number, or a word of the library's: as the language writes it.
+    /// A boolean, a number, or a word of the library's, as the language writes it.
     Word(String),
-    /// A text of the user's own.
+    /// A user-supplied text.
     Text(String),
     /// The path of one file or folder.
     Path(PathBuf),
-    /// Paths, or patterns of paths, of the files that one deserializer reads.
+    /// Paths, or patterns of paths, of the files of one deserializer.
     Files(Vec<PathBuf>),
     /// Several values.
     List(Vec<Value>),
@@ -31,19 +31,19 @@ pub enum Value {
     Section(Values),
 }
 
-/// Keys with their values. Upper and lower case are the same in keys; each has one value.
+/// Keys with their values. Keys are case-insensitive, and each has one value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values(Vec<(String, Value)>);
 
 impl Values {
-    /// Those of a deserializer or a transform.
+    /// Returns the values of a deserializer or a transform of this type.
     pub fn of_type(name: &str) -> Values {
         let mut values = Values::default();
         values.set("type", Value::Text(name.to_owned()));
         values
     }
 
-    /// The `type` of a deserializer or a transform.
+    /// Returns the `type` of a deserializer or a transform.
     pub fn kind(&self) -> Option<&str> {
         match &self.0[self.find("type")?].1 {
             Value::Word(kind) | Value::Text(kind) => Some(kind),
@@ -51,7 +51,7 @@ impl Values {
         }
     }
 
-    /// Sets a key, whatever it had before.
+    /// Sets a key, replacing any earlier value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         let value = value.into();
         match self.find(key) {
@@ -60,7 +60,7 @@ impl Values {
         }
     }
 
-    /// The value of a key, which is an empty `default` if the key has none yet.
+    /// Returns the value of a key, after setting it to `default` if the key has none yet.
     pub fn entry(&mut self, key: &str, default: Value) -> &mut Value {
         let place = self.find(key).unwrap_or_else(|| {
             self.0.push((key.to_owned(), default));
@@ -69,7 +69,7 @@ impl Values {
         &mut self.0[place].1
     }
 
-    /// Adds elements to the list of a key, which begins with the first ones.
+    /// Appends elements to the list of a key; creates the list if there is none.
     pub fn add(&mut self, key: &str, added: Value) -> Result<()> {
         let empty = match added {
             Value::Files(_) => Value::Files(Vec::new()),
@@ -79,10 +79,10 @@ impl Values {
             (Value::Files(paths), Value::Files(added)) => paths.extend(added),
             (Value::List(elements), Value::List(added)) => elements.extend(added),
             (_, Value::Files(_)) => {
-                let message = format!("The option '{key}' has a value that is no list of files.");
+                let message = format!("The option '{key}' has a value that is not a list of files.");
                 return Err(Error::argument(message));
             }
-            _ => return Err(Error::argument(format!("The option '{key}' has a value that is no list."))),
+            _ => return Err(Error::argument(format!("The option '{key}' has a value that is not a list."))),
         }
         Ok(())
     }
@@ -91,8 +91,8 @@ impl Values {
         self.0.iter().position(|(known, _)| known.eq_ignore_ascii_case(key))
     }
 
-    /// Adds a section, such as that of a stream by its name. Refuses a second one of that name: one
-    /// of them would be lost.
+    /// Adds a section, such as a stream by its name. Refuses a second one of the same name, because
+    /// one of them would be lost.
     pub fn add_section(&mut self, name: &str, section: Values) -> Result<()> {
         if let Some(place) = self.find(name) {
             let message = format!("Two streams have the names '{}' and '{name}'.", self.0[place].0);
@@ -104,7 +104,7 @@ impl Values {
         Ok(())
     }
 
-    /// Whether no key has a value.
+    /// Returns whether no key has a value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -113,20 +113,20 @@ impl Values {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// The lines of a configuration with these keys. An error if the language has no way to write a
-    /// name or a text; every path can be written.
+    /// Returns the lines of a configuration with these keys. It is an error if the language has no
+    /// way to write a name or a text; every path can be written.
     pub fn to_configuration(&self) -> Result<String> {
         let mut text = String::new();
         self.write(&mut text, "")?;
         Ok(text)
     }
 
-    /// The section of a configuration with these keys, in brackets.
+    /// Returns the section of a configuration with these keys, in brackets.
     pub fn to_section(&self) -> Result<String> {
         Value::Section(self.clone()).written("")
     }
 
-    /// Whether the section reads best in one line.
+    /// Returns whether the section is written on one line.
     fn is_short(&self) -> bool {
         let is_simple = |value: &Value| matches!(value, Value::Word(_) | Value::Text(_) | Value::Path(_));
         self.0.len() <= 5 && self.iter().all(|(_, value)| is_simple(value))
@@ -151,7 +151,7 @@ impl Values {
 }
 
 impl Value {
-    /// The value as a text that is taken as it is. None if it has parts.
+    /// Returns the value as a text that is taken literally. None for compound values.
     pub(super) fn literal(&self) -> Option<String> {
         match self {
             Value::Word(text) | Value::Text(text) => Some(text.clone()),
@@ -160,7 +160,7 @@ impl Value {
         }
     }
 
-    /// The value as a configuration has it.
+    /// Returns the value as written in a configuration.
     pub(super) fn written(&self, indent: &str) -> Result<String> {
         let list = |parts: Vec<String>, separator: &str| format!("({})", parts.join(separator));
         Ok(match self {
@@ -205,7 +205,7 @@ impl From<bool> for Value {
     }
 }
 
-/// Values that the language writes as Rust does.
+/// Implements conversions for types that the language writes as Rust does.
 macro_rules! words {
     ($($type:ty)*) => { $(
         impl From<$type> for Value {
@@ -243,7 +243,7 @@ impl From<Values> for Value {
     }
 }
 
-/// The files that paths or patterns name.
+/// Returns the files that paths or patterns name.
 pub(super) fn files_of(paths: &[PathBuf]) -> Files {
     let spec = |path: &PathBuf| {
         FileSpec::Pattern(match path.to_str() {
@@ -254,8 +254,8 @@ pub(super) fn files_of(paths: &[PathBuf]) -> Files {
     Files::of(paths.iter().map(spec).collect())
 }
 
-/// Refuses values that no option with this key has, in the words of a front end. `values` are those
-/// that the option is for.
+/// Refuses values that no option with this key accepts, with an error in the words of a front end.
+/// `values` is the group that the option belongs to.
 pub fn check(values: &Values, key: &str, value: &Value, front_end: FrontEnd) -> Result<()> {
     let mut expected = Vec::new();
     for kind in option::kinds_of(key) {
@@ -310,7 +310,7 @@ fn is_of(kind: Kind, value: &Value) -> bool {
     }
 }
 
-/// One number or two, in a list or in a text with a colon.
+/// Checks for one or two numbers, in a list or in a text with a colon.
 fn are_one_or_two(value: &Value, is_one: impl Fn(&str) -> bool) -> bool {
     match value {
         Value::List(values) => {
@@ -326,12 +326,12 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// A path that is taken as it is, alone or in an array: in quotes, or as its URL where quotes do
-/// not protect it.
+/// Writes a path so that it is taken literally, alone or in an array: in quotes, or as its URL
+/// where quotes do not protect it.
 fn quoted_path(path: &Path) -> String {
     match path.to_str() {
-        // In an array a star would repeat the element, and brackets would make one of a single
-        // path.
+        // In an array a star would repeat the element, and a bracket would turn a single path into
+        // an array.
         Some(text) if is_plain_path(text) && !text.contains('*') && !text.starts_with(['(', '[', '{']) => {
             quoted(text)
         }
@@ -339,7 +339,7 @@ fn quoted_path(path: &Path) -> String {
     }
 }
 
-/// A path or a pattern, otherwise as [`quoted_path`].
+/// Writes a path or a pattern, otherwise like [`quoted_path`].
 fn quoted_pattern(path: &Path) -> String {
     match path.to_str() {
         Some(text) if is_plain_path(text) => quoted(text),
@@ -351,7 +351,7 @@ fn is_plain_path(text: &str) -> bool {
     is_plain(text) && !address::is_like_url(text)
 }
 
-/// Whether a text in quotes comes out as it is.
+/// Returns whether a quoted text is read back unchanged.
 fn is_plain(text: &str) -> bool {
     let comment = text.starts_with('#') || text.contains(" #") || text.contains("\t#");
     let variable = text.matches('$').count() > 1;

@@ -1,9 +1,8 @@
-//! The readers of a whole configuration file: sections of actions, networks and variables stand
-//! around them.
+//! The readers in a whole configuration file, among sections of actions, networks and variables.
 //!
-//! A reader is named by the keys that lead to it, `train.reader`. CNTK opens each section on the
-//! way with all of its variables replaced, those of model paths and networks too, which a reader
-//! does without. Here only the text of the reader is expanded, in the same scopes.
+//! A reader is named by the path of keys to it, such as `train.reader`. CNTK opens each section on
+//! the way with all of its variables replaced, including those in model paths and networks, which a
+//! reader does not need. Here only the text of the reader is expanded, in the same scopes.
 
 use super::expand::{Expansion, expand};
 use super::section::Section;
@@ -12,29 +11,30 @@ use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::{Error, Result};
 use std::collections::BTreeSet;
 
-/// Sections within sections that are searched for readers.
+/// Maximum depth of sections that are searched for readers.
 const DEEPEST: usize = 4;
 
-/// A reader that a configuration has.
+/// A reader in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The keys that lead to it.
+pub(super) struct FoundReader {
+    /// The path of keys to it.
     pub name: String,
     /// Its `readerType`.
     pub kind: Option<String>,
 }
 
-/// The readers of a configuration in the order of their names. What cannot be opened has none.
-pub(super) fn readers(root: &Section) -> Vec<Found> {
+/// Returns the readers of a configuration, ordered by name. Sections that cannot be opened are
+/// skipped.
+pub(super) fn readers(root: &Section) -> Vec<FoundReader> {
     let mut found = Vec::new();
     search(&root.unlogged(), "", 0, &mut found);
     found
 }
 
-fn search(section: &Section, prefix: &str, depth: usize, found: &mut Vec<Found>) {
+fn search(section: &Section, prefix: &str, depth: usize, found: &mut Vec<FoundReader>) {
     for key in section.keys() {
         let Some(text) = section.raw(key).filter(|text| text.starts_with(['[', '{'])) else { continue };
-        // Networks are programs, and have no readers.
+        // Networks are programs and have no readers.
         if key.to_ascii_lowercase().ends_with("networkbuilder") {
             continue;
         }
@@ -43,14 +43,14 @@ fn search(section: &Section, prefix: &str, depth: usize, found: &mut Vec<Found>)
         let has = |key: &str| inner.exists_here(key);
         let is_named = key.to_ascii_lowercase().ends_with("reader");
         if is_named || has("readerType") || has("deserializers") || has("file") && has("input") {
-            found.push(Found { name, kind: inner.raw("readerType").map(str::to_owned) });
+            found.push(FoundReader { name, kind: inner.raw("readerType").map(str::to_owned) });
         } else if depth < DEEPEST {
             search(&inner, &format!("{name}."), depth + 1, found);
         }
     }
 }
 
-/// The section of the reader with a name.
+/// Returns the section of the reader with a name.
 pub(super) fn choose(root: &Section, name: &str) -> Result<Section> {
     let keys: Vec<&str> = name.split(['.', ':']).map(|key| key.trim_matches([' ', '\t'])).collect();
     let Some((last, above)) = keys.split_last().filter(|(last, _)| !last.is_empty()) else {
@@ -85,7 +85,7 @@ pub(super) fn choose(root: &Section, name: &str) -> Result<Section> {
     holder.opened(last, &text)?.checked(&text)
 }
 
-/// The error about a variable that is defined further in than where CNTK looks for it.
+/// Adds a hint to the error about a variable that is defined further in than CNTK looks for it.
 fn hint_of_scope(scopes: &[Section], scope: &Section, error: Error) -> Error {
     let name = error.message().strip_prefix("No variable found with the name ");
     let Some(name) = name.and_then(|rest| rest.split('.').next()) else { return error };
@@ -114,9 +114,9 @@ fn no_reader(root: &Section, name: &str) -> Error {
     root.blame_whole(error)
 }
 
-/// A sentence that says which readers there are.
+/// Returns a sentence that lists the readers.
 fn list(root: &Section) -> String {
-    let shown = |found: &Found| match &found.kind {
+    let shown = |found: &FoundReader| match &found.kind {
         Some(kind) => format!("'{}' ({kind})", found.name),
         None => format!("'{}'", found.name),
     };
@@ -127,8 +127,7 @@ fn list(root: &Section) -> String {
     }
 }
 
-/// Notes that a configuration has other readers beside the one in its `reader`, which is opened
-/// without a choice.
+/// Notes that a configuration has readers besides the one in `reader`, which is opened by default.
 pub(super) fn note_others(root: &Section, reader: &Section) {
     if !root.is_native() {
         return;
@@ -137,15 +136,15 @@ pub(super) fn note_others(root: &Section, reader: &Section) {
     let others: Vec<_> = others.iter().filter(|name| !name.eq_ignore_ascii_case("reader")).collect();
     if let [first, ..] = others.as_slice() {
         let line = format!(
-            "The configuration has {} more readers beside 'reader', '{first}' among them; none was chosen",
+            "The configuration has {} other readers besides 'reader', including '{first}'; none was chosen",
             others.len()
         );
         root.log().note(reader.path(), "reader", line);
     }
 }
 
-/// The only reader of a configuration that does not describe one itself. Several are an error;
-/// `None`: there is none.
+/// Returns the only reader of a configuration that does not describe one itself. `None` if there is
+/// none; several are an error.
 pub(super) fn only(root: &Section) -> Result<Option<Section>> {
     match readers(root).as_slice() {
         [] => Ok(None),

@@ -1,4 +1,4 @@
-//! Whole readers of text files, held against each other.
+//! Whole readers of text files, compared with each other.
 
 mod readers;
 #[cfg(shuttle)]

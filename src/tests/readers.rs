@@ -1,6 +1,7 @@
-//! Readers held against each other: one whose index grows against one that has it from the start, one that reads in batches
-//! packed by several threads against one that reads one minibatch after the other. Same minibatches, flags, states and
-//! checkpoints, wherever either is restored.
+//! Readers compared with each other: one whose index is built incrementally with one that has it
+//! from the start, and one that reads batches packed by several threads with one that reads single
+//! minibatches. Minibatches, flags, states and checkpoints must be equal, wherever either is
+//! restored.
 
 use crate::language::from_text;
 use crate::language::options::TextOptions;
@@ -15,19 +16,20 @@ use cntk_reader_engine::randomize::random::Random;
 use cntk_reader_engine::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_engine::reader::parallel_packer::PackingThreads;
 use cntk_reader_engine::reader::{
-    Epoch, EpochProgress, Others, POSITION_KEY, ReadConfig, Reader, Sizes, build,
+    Epoch, EpochProgress, Extensions, POSITION_KEY, ReadConfig, Reader, Sizes, build,
 };
 use cntk_reader_text::ctf::TextDeserializer;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Fewer threads while the caller does something else.
+/// Uses fewer threads while the caller does something else.
 fn packed_by(threads: usize) -> PackingThreads {
     PackingThreads { all: threads, beside_caller: threads.div_ceil(2) }
 }
 
-/// A reader of this configuration, its index whole, or made in steps of `step` bytes while data are read.
+/// Opens a reader of this configuration, its index either complete or built in steps of `step`
+/// bytes while data are read.
 fn open(config: &str, step: Option<u64>) -> Reader {
     let options = from_text(config).expect("a configuration");
     let Some(text) = options.deserializers[0].of::<TextOptions>() else { panic!("no text") };
@@ -41,16 +43,16 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         .expect("a reader")
 }
 
-/// A reader of this configuration in which `threads` threads pack.
+/// Opens a reader of this configuration with `threads` packing threads.
 fn open_packing(config: &str, threads: usize) -> Reader {
     let mut options = from_text(config).expect("a configuration");
     options.prefetch = threads > 1;
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
-    let source = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
+    let source = build::deserializer(&options, &Extensions::default(), &corpus, &pool).expect("good data");
     Reader::over(source, &options, corpus, pool, packed_by(threads), Process::current()).expect("a reader")
 }
 
-/// Now and then a line is broken: its sequence is invalid.
+/// Some sequences have a malformed line and are invalid.
 fn write_data(random: &mut Random, file: &Path, is_broken: bool) {
     let mut text = String::new();
     let (by_line, longest) = (random.range(0, 2) == 0, random.range(1, 5));
@@ -83,7 +85,7 @@ fn random_epoch(random: &mut Random) -> Epoch {
     Epoch { read, samples, sweeps, index }
 }
 
-/// Everything that can be seen of a read.
+/// Returns everything observable about a read.
 fn read(reader: &mut Reader) -> String {
     let minibatch = match reader.read() {
         Ok(minibatch) => minibatch,
@@ -94,9 +96,10 @@ fn read(reader: &mut Reader) -> String {
     format!("{streams:?} {keys:?} {end_of_sweep} {end_of_epoch} {:?}", reader.state())
 }
 
-/// Does the same with two readers of the same configuration, one plain and one that is `again` and again opened anew.
-/// Returns how many minibatches the other one had ready at most.
-fn hold_together(
+/// Performs the same operations on two readers of the same configuration, one plain and one that
+/// `again` opens anew from time to time. Returns the maximum number of minibatches that the other
+/// one had ready.
+fn compare_readers(
     random: &mut Random,
     what: &str,
     truncated: bool,
@@ -105,7 +108,7 @@ fn hold_together(
 ) -> usize {
     let mut other = again(random);
     let epoch = random_epoch(random);
-    // Too many workers for the slots of a truncated minibatch, as often as not.
+    // About half of the epochs have too many workers for the lanes of a truncated minibatch.
     match (plain.start_epoch(&epoch), other.start_epoch(&epoch)) {
         (Ok(()), Ok(())) => {}
         (Err(error), Err(other)) if error.message() == other.message() => return 0,
@@ -125,7 +128,7 @@ fn hold_together(
                 let mut read = random_read(random);
                 read.truncation_length = epoch.read.truncation_length;
                 if !truncated {
-                    // Other workers cannot go on from every checkpoint.
+                    // Not every checkpoint can be continued with other workers.
                     match (plain.configure(&read), other.configure(&read)) {
                         (Ok(()), Ok(())) => {}
                         (Err(one), Err(other)) if one.kind() == ErrorKind::Checkpoint => {
@@ -147,7 +150,7 @@ fn hold_together(
                     fresh
                 });
                 let restored = fresh.as_mut().unwrap_or(&mut other).restore(checkpoint);
-                // The workers of a started epoch cannot go on from every checkpoint of others.
+                // The workers of a started epoch cannot continue from every checkpoint of others.
                 match (plain.restore(checkpoint), restored) {
                     (Ok(()), Ok(())) => other = fresh.unwrap_or(other),
                     (Err(one), Err(other)) if one.kind() == ErrorKind::Checkpoint => {
@@ -165,7 +168,7 @@ fn hold_together(
 }
 
 #[test]
-fn a_growing_index_changes_nothing() {
+fn growing_index_matches_complete_index() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     let mut random = Random::new(11);
@@ -174,14 +177,14 @@ fn a_growing_index_changes_nothing() {
         let truncated = random.range(0, 3) == 0;
         let config = config(&mut random, &file, truncated, "randomize = false", 300);
         let what = format!("scenario {scenario}\n{config}");
-        hold_together(&mut random, &what, truncated, open(&config, None), |random| {
+        compare_readers(&mut random, &what, truncated, open(&config, None), |random| {
             open(&config, Some(random.range(1, 500)))
         });
     }
 }
 
 #[test]
-fn batches_change_nothing() {
+fn batches_match_single_minibatches() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     let mut random = Random::new(12);
@@ -196,10 +199,10 @@ fn batches_change_nothing() {
         let errors = random.range(0, 9);
         let config = config(&mut random, &file, false, &format!("{order}\nmaxErrors = {errors}"), 3000);
         let what = format!("scenario {scenario}\n{config}");
-        let ready = hold_together(&mut random, &what, false, open_packing(&config, 1), |random| {
+        let ready = compare_readers(&mut random, &what, false, open_packing(&config, 1), |random| {
             let threads = [2, 3, 4, 16][random.range(0, 4) as usize];
             let reader = open_packing(&config, threads);
-            // Threads that cannot be started at once: reading goes on without them.
+            // Some threads fail to start at first: reading continues without them.
             thread::faults::FAILURES.set(random.range(0, 6).saturating_sub(2) as usize);
             reader
         });
@@ -209,7 +212,7 @@ fn batches_change_nothing() {
     assert!(long_batches > 30, "{long_batches}");
 }
 
-/// Long dense samples, most of them with the same number of decimals, and sparse ones.
+/// Writes long dense samples, most of them with the same number of decimals, and sparse ones.
 fn write_long(random: &mut Random, file: &Path) {
     let mut text = String::new();
     let (decimals, largest) = (random.range(0, 9) as usize, random.range(1, 9_000_000) as i64);
@@ -233,7 +236,7 @@ fn write_long(random: &mut Random, file: &Path) {
 }
 
 #[test]
-fn storing_small_changes_nothing() {
+fn compact_storage_matches_plain_storage() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     let mut random = Random::new(24);
@@ -243,12 +246,12 @@ fn storing_small_changes_nothing() {
         let streams = "x = [ dim = 40 ; format = \"dense\" ] ; s = [ dim = 70000 ; format = \"sparse\" ]";
         let config = config.replace("x = [ dim = 2 ; format = \"dense\" ]", streams);
         let what = format!("scenario {scenario}\n{config}");
-        // What is opened without the builder is stored whole.
-        hold_together(&mut random, &what, false, open(&config, None), |_| open_packing(&config, 1));
+        // Readers opened without the builder use plain storage.
+        compare_readers(&mut random, &what, false, open(&config, None), |_| open_packing(&config, 1));
     }
 }
 
-/// A configuration with this order and chunks below this size, else random.
+/// Returns a configuration with this order and chunks below this size, otherwise random.
 fn config(random: &mut Random, file: &Path, truncated: bool, order: &str, chunk: u64) -> String {
     format!(
         "{order}\nlocalTimeline = {}\ntruncated = {truncated}\ntruncationLength = {}\ntraceLevel = 0\n\
@@ -262,7 +265,7 @@ fn config(random: &mut Random, file: &Path, truncated: bool, order: &str, chunk:
 }
 
 #[test]
-fn a_checkpoint_compares_what_was_read() {
+fn checkpoint_verifies_the_data_read_before_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     let config = format!(
@@ -281,7 +284,7 @@ fn a_checkpoint_compares_what_was_read() {
     (0..30).for_each(|_| drop(reader.read().expect("a minibatch")));
     let late = reader.checkpoint().expect("a checkpoint");
 
-    // Data that differ after the first checkpoint, then before it.
+    // Change the data after the first checkpoint, then before it.
     let refused = |checkpoint: &[u8]| open(&config, Some(40)).restore(checkpoint).is_err();
     let change = |line: usize| {
         let mut lines = lines.clone();
@@ -298,10 +301,10 @@ fn a_checkpoint_compares_what_was_read() {
 }
 
 #[test]
-fn a_reader_may_be_dropped_while_its_data_are_indexed() {
+fn reader_can_be_dropped_during_indexing() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
-    // Behind the first chunks a line that takes longer to scan than anybody will wait.
+    // After the first chunks comes a line that takes far too long to scan.
     std::fs::write(&file, "|x 1\n".repeat(1000)).expect("writing the data");
     let sparse = std::fs::File::options().write(true).open(&file).and_then(|file| file.set_len(1 << 40));
     sparse.expect("a sparse file");
@@ -314,18 +317,18 @@ fn a_reader_may_be_dropped_while_its_data_are_indexed() {
     let read = ReadConfig::new(400);
     let epoch = Epoch { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
     reader.start_epoch(&epoch).expect("an epoch");
-    // The next one, assembled ahead, waits for the end of the line.
+    // The next one, packed ahead, waits for the end of the line.
     assert_eq!(reader.read().expect("a minibatch").streams[0].layout.samples(), 400);
     drop(reader);
 }
 
-/// Samples of all workers and the reader's own, as its minibatches have them.
+/// Counts the samples of a minibatch.
 fn samples_of_data(minibatch: &Minibatch) -> u64 {
     minibatch.streams.first().map_or(0, |stream| stream.layout.samples() as u64)
 }
 
-/// Checks [`Reader::progress`] at each minibatch of one epoch, read by this many workers, by what was delivered until then;
-/// and that a reader restored there says the same.
+/// Checks [`Reader::progress`] at each minibatch of one epoch, read by this many workers, against
+/// the number of samples delivered so far, and that a reader restored there reports the same.
 fn check_progress(config: &str, epoch: Epoch, workers: u64, expected: u64) {
     let settings = from_text(config).expect("a configuration");
     let open = || Reader::open(&settings).expect("a reader");
@@ -357,7 +360,7 @@ fn check_progress(config: &str, epoch: Epoch, workers: u64, expected: u64) {
         restored.restore(&readers[0].checkpoint().expect("a checkpoint")).expect("its own checkpoint");
         assert_eq!(restored.progress().expect("progress"), progress[0], "{config}");
         if is_over {
-            // All that the workers delivered together is the whole epoch, which each of them has come through.
+            // Together the workers have delivered the whole epoch, and each has reached its end.
             assert_eq!(delivered.iter().sum::<u64>(), expected, "{config}");
             progress.iter().for_each(|progress| assert_eq!(progress.delivered, expected, "{config}"));
             return;
@@ -366,7 +369,7 @@ fn check_progress(config: &str, epoch: Epoch, workers: u64, expected: u64) {
 }
 
 #[test]
-fn progress_is_what_was_delivered() {
+fn progress_matches_delivered_samples() {
     let folder = tempfile::tempdir().expect("a folder");
     let (long, short) = (folder.path().join("long.ctf"), folder.path().join("short.ctf"));
     let mut text = String::new();
@@ -412,14 +415,14 @@ fn progress_is_what_was_delivered() {
             }
         }
     }
-    // Epochs in samples: those of one sequence each end where they should.
+    // Epochs in samples: single-sequence epochs end where they should.
     let config = config(&short, "");
     check_progress(&config, Epoch::samples(30).index(2).minibatch_size(7), 1, 30);
     check_progress(&config, Epoch::samples(120).minibatch_size(7), 2, 120);
 }
 
 #[test]
-fn sizes_are_known_when_the_index_is() {
+fn sizes_are_known_once_the_index_is_complete() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     std::fs::write(&file, (0..300).map(|id| format!("{id} |x 1 2\n{id} |x 3 4\n")).collect::<String>())
@@ -459,7 +462,7 @@ fn sizes_are_known_when_the_index_is() {
 }
 
 #[test]
-fn truncation_is_refused_where_nothing_is_truncated() {
+fn truncation_length_without_truncation_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     std::fs::write(&file, "|x 1 2\n").expect("writing");
@@ -476,7 +479,7 @@ fn truncation_is_refused_where_nothing_is_truncated() {
     reader.start_epoch(&Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
     assert!(reader.configure(&ReadConfig::new(4).right_splice(1)).is_err());
     assert_eq!(samples_of_data(&reader.read().expect("a minibatch")), 1);
-    // In CNTK's place it is ignored, as by CNTK.
+    // In CNTK's place it is ignored, as in CNTK.
     settings.in_place_of = Some(Release::Current);
     let mut reader = Reader::open(&settings).expect("a reader");
     reader.start_epoch(&Epoch::sweeps(1).read_config(truncated)).expect("an epoch");

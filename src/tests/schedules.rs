@@ -1,5 +1,6 @@
-//! Whole readers of small text files, under many orders of the steps of their threads: those that load, index and open files,
-//! pack, and read ahead. Whatever the order, a reader delivers the same data, and ends when it is dropped.
+//! Whole readers of small text files, under many interleavings of their threads: those that load,
+//! index and open files, pack, and read ahead. In every interleaving a reader delivers the same
+//! data, and terminates when dropped.
 
 use crate::language::from_text;
 use crate::language::options::TextOptions;
@@ -11,7 +12,7 @@ use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::runtime::sync::{explore, thread};
 use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_engine::reader::parallel_packer::PackingThreads;
-use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader, build};
+use cntk_reader_engine::reader::{Epoch, Extensions, ReadConfig, Reader, build};
 use cntk_reader_text::ctf::TextDeserializer;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,16 +23,16 @@ use std::time::Duration;
 /// Threads of the pool.
 const THREADS: usize = 2;
 
-/// Threads that pack. Beside these, a caller who waits helps.
+/// Packing threads. A waiting caller helps in addition.
 const PACKING: PackingThreads = PackingThreads { all: 2, beside_caller: 2 };
 
 /// Sequences of each file, one sample each.
 const SEQUENCES: u32 = 24;
 
-/// Bytes that one step of indexing scans.
+/// Bytes scanned by one indexing step.
 const STEP: u64 = 70;
 
-/// Files of sequences whose values count on from file to file.
+/// Writes files of sequences whose values continue from file to file.
 fn write(folder: &Path, files: u32) {
     for file in 0..files {
         let mut text = String::new();
@@ -47,7 +48,8 @@ fn config(files: &str, order: &str) -> String {
     )
 }
 
-/// A reader of this configuration; its index is made in steps while data are read if it is to grow.
+/// Opens a reader of this configuration; with `grows`, its index is built incrementally while data
+/// are read.
 fn open(config: &str, grows: bool) -> Reader {
     let options = from_text(config).expect("a configuration");
     let (pool, corpus) = (Pool::of_model(THREADS), build::corpus(&options));
@@ -56,7 +58,7 @@ fn open(config: &str, grows: bool) -> Reader {
             let opened = TextDeserializer::open_in_steps(text, &corpus, &pool, STEP).expect("good data");
             (AnyDeserializer::Known(Arc::new(opened)), Vec::new())
         }
-        _ => build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data"),
+        _ => build::deserializer(&options, &Extensions::default(), &corpus, &pool).expect("good data"),
     };
     Reader::over(source, &options, corpus, pool, PACKING, Process::current()).expect("a reader")
 }
@@ -65,7 +67,7 @@ fn read_config(minibatch_size: u64) -> ReadConfig {
     ReadConfig::new(minibatch_size)
 }
 
-/// The values of a minibatch; `None` at the end of the epoch.
+/// Returns the values of a minibatch; `None` at the end of the epoch.
 fn values(reader: &mut Reader) -> Option<Vec<u32>> {
     let minibatch = reader.read().expect("a minibatch");
     let stream = minibatch.streams.first()?;
@@ -76,7 +78,8 @@ fn all(reader: &mut Reader) -> Vec<u32> {
     std::iter::from_fn(|| values(reader)).flatten().collect()
 }
 
-/// Reads a sweep, changing the configuration and going back on the way, and a second sweep that is left early.
+/// Reads a sweep, with a change of configuration and a restore in between, and part of a second
+/// sweep.
 fn use_and_drop(mut reader: Reader, sequences: u32, is_random: bool) {
     let epoch = Epoch { read: read_config(5), samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
     reader.start_epoch(&epoch).expect("an epoch");
@@ -130,7 +133,7 @@ fn a_reader_of_several_files() {
     });
 }
 
-/// Dropped at once: what indexes, opens, loads and reads ahead has hardly begun.
+/// Dropped at once: indexing, opening, loading and reading ahead have hardly begun.
 #[test]
 fn a_reader_that_is_dropped_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -150,7 +153,7 @@ fn a_reader_that_is_dropped_at_once() {
     });
 }
 
-/// Calls until one is not cancelled.
+/// Repeats a call until it is not cancelled.
 fn until_done<R>(mut call: impl FnMut() -> cntk_reader_core::Result<R>) -> R {
     loop {
         match call() {
@@ -160,7 +163,7 @@ fn until_done<R>(mut call: impl FnMut() -> cntk_reader_core::Result<R>) -> R {
     }
 }
 
-/// Another thread cancels calls, whatever they are at. The same data are delivered.
+/// Another thread cancels calls at any point. The same data are delivered.
 #[test]
 fn readers_whose_calls_are_cancelled() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -203,8 +206,9 @@ fn readers_whose_calls_are_cancelled() {
     }
 }
 
-/// Waits that end before the data come, whatever the reader's thread is at, with other calls in
-/// between; and a reader that is dropped while its thread reads. The same data are delivered.
+/// Waits that time out before the data arrive, at any point of the reader's thread, with other
+/// calls in between; and a reader that is dropped while its thread reads. The same data are
+/// delivered.
 #[test]
 fn readers_that_are_polled() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Sequences of the text: its tables of sequences are large.
+/// Sequences of the text, enough for large sequence tables.
 const SEQUENCES: u64 = 20_000;
 
 /// Writes all data to a folder.
@@ -22,7 +22,7 @@ pub fn write_all(folder: &Path) {
     images(folder);
 }
 
-/// The conversion of the text.
+/// Returns the options for converting the text.
 pub fn to_binary(folder: &Path, output: &str) -> TextToBinary {
     let path = |name: &str| folder.join(name).display().to_string();
     TextToBinary {
@@ -40,13 +40,14 @@ const UTTERANCES: u32 = 3_000;
 const FRAMES: u32 = 40;
 pub const VALUES: u16 = 8;
 
-/// Utterances of two frames: their tables are large.
+/// Utterances of two frames, enough for large tables.
 const MANY: u32 = 20_000;
 
-/// States of a list that is large.
+/// States of a large list.
 pub const STATES: u32 = 6_000;
 
-/// Writes an HTK archive with its script, labels, a list of states, and the features as an archive of Kaldi.
+/// Writes an HTK archive with its script, labels, a list of states, and the same features as a
+/// Kaldi archive.
 fn speech(folder: &Path) {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut archive = archive_header(UTTERANCES * FRAMES);
@@ -74,7 +75,7 @@ fn speech(folder: &Path) {
     htk_to_kaldi(&conversion, &mut |_| ControlFlow::Continue(())).expect("a conversion");
 }
 
-/// The header of an HTK archive.
+/// Returns the header of an HTK archive.
 fn archive_header(frames: u32) -> Vec<u8> {
     let mut archive = Vec::new();
     archive.extend(frames.to_be_bytes());
@@ -84,8 +85,8 @@ fn archive_header(frames: u32) -> Vec<u8> {
     archive
 }
 
-/// Writes many short utterances with their labels, as text with a list of states, and as a binary file. Labels have another
-/// order than features.
+/// Writes many short utterances with their labels, as text with a list of states, and as a binary
+/// file. Labels are in another order than features.
 fn many_utterances(folder: &Path) {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut archive = archive_header(2 * MANY);
@@ -148,7 +149,7 @@ fn encoded(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(group).collect()
 }
 
-/// Sequences of one to three samples, with ids that neither count up nor ascend.
+/// Returns sequences of one to three samples, with ids that are neither consecutive nor ascending.
 fn text(name: impl Fn(u64) -> String) -> String {
     let mut text = String::new();
     for number in 0..SEQUENCES {
@@ -163,7 +164,7 @@ fn text(name: impl Fn(u64) -> String) -> String {
     text
 }
 
-/// A sequence in each line.
+/// Returns a text with one sequence per line.
 fn lines() -> String {
     (0..SEQUENCES).fold(String::new(), |mut text, number| {
         let value = number % 977;

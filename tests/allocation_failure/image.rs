@@ -1,4 +1,4 @@
-//! An image that is transformed through the C interface.
+//! An image transform through the C interface.
 
 #![allow(unsafe_code, reason = "calls of the C ABI")]
 
@@ -21,7 +21,7 @@ use std::mem::MaybeUninit;
 /// Columns, rows and channels of the image.
 const SIZE: (u32, u32, u32) = (300, 200, 3);
 
-/// A transform that makes doubles of bytes.
+/// A transform from bytes to doubles.
 pub struct Cast {
     transform: Box<cntk_reader_transform>,
     values: Vec<u8>,
@@ -40,7 +40,8 @@ impl Cast {
         let (path, name) = (c"transforms[0]".as_ptr(), c"Cast".as_ptr());
         let mut section = MaybeUninit::<*mut cntk_reader_section>::uninit();
         let mut transform = MaybeUninit::<*mut cntk_reader_transform>::uninit();
-        // SAFETY: strings that end with NUL and one entry; each result is the pointer of a box if the status says so.
+        // SAFETY: the strings are NUL-terminated and there is one entry; each result is a pointer
+        // from a box if the status reports success.
         let transform = unsafe {
             let place = Some(&mut section);
             let status = cntk_reader_section_create(path, usize::MAX, &raw const entry, 1, None, place, None);
@@ -57,7 +58,7 @@ impl Cast {
         Cast { transform, values }
     }
 
-    /// Transforms the image, and checks what became of it.
+    /// Transforms the image, and checks the result.
     pub fn apply(&self) -> Result<()> {
         let (width, height, channels) = SIZE;
         let image = cntk_reader_image {
@@ -72,8 +73,9 @@ impl Cast {
         };
         let mut result = image;
         let (mut transformed, mut error) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: both structs have their sizes in their first members, and the image has the values that it describes. After a
-        // failure `error` is the pointer of a box, else `transformed` is.
+        // SAFETY: both structs have their sizes in their first members, and the image has the
+        // values that it describes. After a failure `error` is a pointer from a box, otherwise
+        // `transformed` is.
         unsafe {
             let places = (Some(&mut transformed), Some(&mut error));
             let status = cntk_reader_transform_apply(
@@ -97,9 +99,9 @@ impl Cast {
     }
 }
 
-/// An error of the C interface.
+/// Converts an error of the C interface.
 fn error_of(status: cntk_reader_status, error: Box<cntk_reader_error>) -> Error {
-    // SAFETY: a string that ends with NUL, and lives as long as the error.
+    // SAFETY: the string is NUL-terminated, and lives as long as the error.
     let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
     let text = text.to_string_lossy().into_owned();
     cntk_reader_error_free(Some(error));

@@ -7,7 +7,7 @@ use cntk_reader::Result;
 use cntk_reader::language::{UserType, from_text_with};
 use cntk_reader::{CtfDeserializer, ReaderOptions};
 use cntk_reader_core::format::user::Registered;
-use cntk_reader_engine::reader::{Others, Reader};
+use cntk_reader_engine::reader::{Extensions, Reader};
 use cntk_reader_tools::convert::{
     ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,
 };
@@ -16,10 +16,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is done once undisturbed, and then with each of its allocations failing.
+/// Work that is done once undisturbed, and then once for each failing allocation.
 pub struct Run {
     pub name: &'static str,
-    /// Of the short form: one allocation of this many fails.
+    /// The short form fails one in this many allocations.
     pub step: usize,
     pub work: Work,
 }
@@ -29,19 +29,19 @@ pub enum Work {
     Converting(Conversion),
 }
 
-/// A configuration that is read from its beginning to its end.
+/// A configuration that is read from beginning to end.
 pub struct Reading {
     pub minibatch: u64,
-    /// A checkpoint is restored on the way.
+    /// Whether a checkpoint is restored on the way.
     pub restores: bool,
-    /// Minibatches that are read, at most.
+    /// Maximum number of minibatches to read.
     pub most: usize,
     config: String,
-    /// Names of deserializers of users.
+    /// Names of user-defined deserializers.
     users: Vec<(&'static str, Arrays)>,
 }
 
-/// A conversion, and the files that it writes.
+/// A conversion, and its output files.
 pub struct Conversion {
     pub convert: Box<dyn Fn() -> Result<()>>,
     pub outputs: Vec<PathBuf>,
@@ -54,14 +54,14 @@ impl Reading {
         let options = from_text_with(&self.config, &types)?;
         let register = |(name, user): &(&str, Arrays)| Registered::new(*name, Arc::new(user.clone()));
         let registered = self.users.iter().map(register).collect::<Result<Vec<_>>>()?;
-        Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
+        Reader::open_with(&options, &Extensions { registered: &registered, ..Extensions::default() })
     }
 }
 
-/// Keys are texts.
+/// Textual keys.
 const TEXTS: &str = "useNumericSequenceKeys=false";
 
-/// Writes all data to a folder.
+/// Writes all data to a folder, and returns the runs.
 pub fn runs(folder: &Path) -> Vec<Run> {
     let path = |name: &str| folder.join(name).display().to_string();
     write_all(folder);
@@ -112,7 +112,8 @@ pub fn runs(folder: &Path) -> Vec<Run> {
     let small = "chunkSizeInBytes=200000";
     let reading = |minibatch, reader: &str, deserializers: &str| Reading {
         minibatch,
-        // To restore truncated minibatches, the chunk of every queued sequence is loaded, which takes long where there are many.
+        // To restore truncated minibatches, the chunk of every queued sequence is loaded, which
+        // takes long if there are many.
         restores: !reader.contains("truncated=true"),
         most: usize::MAX,
         config: format!("traceLevel=0\n{reader}\ndeserializers=({deserializers})\n"),
@@ -178,7 +179,7 @@ pub fn runs(folder: &Path) -> Vec<Run> {
             work: Work::Reading(Reading {
                 restores: true,
                 most: 4,
-                // Kept in memory, the chunks of many queued sequences are restored at once.
+                // In memory, the chunks of many queued sequences are restored quickly.
                 ..reading(
                     4_400,
                     "truncated=true;truncationLength=2",
@@ -217,7 +218,7 @@ pub fn runs(folder: &Path) -> Vec<Run> {
     runs
 }
 
-/// Conversions of the data, each to files of its own.
+/// Returns conversions of the data, each to its own files.
 fn conversions(folder: &Path) -> Vec<Run> {
     let path = |name: &str| folder.join(name).display().to_string();
     let conversion = |name, outputs: &[&str], convert: Box<dyn Fn() -> Result<()>>| Run {

@@ -1,4 +1,4 @@
-//! A deserializer as users write it, with large arrays. Its own memory does not fail.
+//! A user-defined deserializer with large arrays. Its own memory does not fail.
 
 use crate::exempt;
 use cntk_reader::Result;
@@ -12,17 +12,18 @@ use std::sync::Arc;
 const CHUNKS: u32 = 2;
 const SEQUENCES: u32 = 18_000;
 
-/// What is known before a chunk is loaded.
+/// The information available before a chunk is loaded.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Knows {
-    /// Lengths and keys, which are texts.
+    /// Lengths and textual keys.
     Keys,
-    /// That there are chunks. Keys are numbers: texts would get theirs in the order in which chunks are loaded, which is another one
-    /// after a failure.
+    /// Only the number of chunks. Keys are numbers: textual keys would be numbered in loading
+    /// order, which differs after a failure.
     Nothing,
 }
 
-/// Sequences of one or two samples in a dense stream, whose values have to be gathered, and in a sparse one with wide indices.
+/// Sequences of one or two samples in a dense stream, whose values have to be gathered, and in a
+/// sparse one with wide indices.
 #[derive(Clone)]
 pub struct Arrays {
     streams: Vec<StreamInfo>,
@@ -34,7 +35,7 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// Streams whose names begin with this one.
+    /// Creates streams whose names begin with `name`.
     pub fn new(name: &str, knows: Knows) -> Arrays {
         let lengths: Arc<[u32]> = (0..SEQUENCES).map(|number| 1 + number % 2).collect();
         let samples = lengths.iter().sum::<u32>() as usize;
@@ -55,7 +56,7 @@ impl Arrays {
         self.knows == Knows::Keys
     }
 
-    /// Keys that do not ascend, so they have to be sorted to be found.
+    /// Returns keys that do not ascend, so that they have to be sorted for lookups.
     fn keys(chunk: u32) -> impl Iterator<Item = u32> {
         (0..SEQUENCES).map(move |number| (chunk * SEQUENCES + number) * 7 % (CHUNKS * SEQUENCES))
     }

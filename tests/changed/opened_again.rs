@@ -1,4 +1,5 @@
-//! Speech and images: files that are opened for each chunk or each image, and zip files, which stay open.
+//! Speech and images: files that are opened for each chunk or image, and zip files, which stay
+//! open.
 
 use super::set_time;
 use cntk_reader::{Epoch, Error, Reader};
@@ -7,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The time of the last change of all data when a reader is opened.
+/// The modification time of all data when a reader is opened.
 const WRITTEN: Duration = Duration::from_nanos(1_700_000_000_100_000_000);
 
 /// A kind of data.
@@ -19,7 +20,7 @@ struct Data {
     files: Vec<PathBuf>,
     /// Sequences of a sweep.
     sequences: usize,
-    /// Whether files stay open, so that one that is replaced under its name goes on to be read.
+    /// Whether files stay open, so that a replaced file is still read.
     stays_open: bool,
 }
 
@@ -41,13 +42,13 @@ impl Data {
         fs::write(self.path(name), content).expect("writing");
     }
 
-    /// A file that will be changed.
+    /// Adds a file that will be changed.
     fn add(&mut self, name: &str, content: impl AsRef<[u8]>) {
         self.write(name, content);
         self.files.push(self.path(name).into());
     }
 
-    /// Reads three sweeps, with `change` after the first one; gives the number of sequences.
+    /// Reads three sweeps, with `change` after the first one. Returns the number of sequences.
     fn read(&self, change: impl Fn(&Path)) -> Result<usize, Error> {
         for file in &self.files {
             set_time(file, SystemTime::UNIX_EPOCH + WRITTEN);
@@ -95,7 +96,7 @@ type Change = (&'static str, fn(&Path));
 const CHANGES: [Change; 4] = [
     ("rewritten in place", rewrite),
     (RENAMED, |path| {
-        // As `cp -p` and `mv` do: with the old time.
+        // Like `cp -p` and `mv`: with the old time.
         let copy = path.with_extension("new");
         fs::copy(path, &copy).expect("a copy");
         set_time(&copy, SystemTime::UNIX_EPOCH + WRITTEN);
@@ -116,13 +117,13 @@ fn rewrite(path: &Path) {
     fs::write(path, content).expect("writing");
 }
 
-/// An HTK file of frames of one value each.
+/// Returns an HTK file with frames of one value each.
 fn htk(frames: u32) -> Vec<u8> {
     let header = [frames, 100_000, 4 << 16 | 9].into_iter().flat_map(u32::to_be_bytes);
     header.chain((0..frames).flat_map(|frame| (frame as f32).to_be_bytes())).collect()
 }
 
-/// Frames of an utterance: a chunk has as many utterances as reach 90,000 frames.
+/// Frames of an utterance: a chunk has enough utterances to reach 90,000 frames.
 const FRAMES: u32 = 50_000;
 const UTTERANCES: u32 = 8;
 

@@ -1,4 +1,4 @@
-//! Generated text data, and the configurations to read it with.
+//! Generated text data, and configurations to read them.
 
 use super::rng::Rng;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub struct TextData {
 }
 
 impl TextData {
-    /// `sequences` sequences of 1 to `longest` samples with the keys 0, 1, 2 ...
+    /// Generates `sequences` sequences of 1 to `longest` samples with the keys 0, 1, 2 ...
     pub fn random(rng: &mut Rng, sequences: usize, longest: u64) -> Self {
         let dense = rng.range(1, 3);
         let sparse = rng.once_in(2).then(|| rng.range(1, 9));
@@ -45,7 +45,7 @@ impl TextData {
         TextData { lengths, text, dense, sparse }
     }
 
-    /// A deserializer section for this data in `file`.
+    /// Returns a deserializer section for this data in `file`.
     pub fn section(&self, file: &str, chunk_size: u64) -> String {
         let mut section = format!(
             "deserializers = ([\n type = \"CNTKTextFormatDeserializer\"\n module = \"CNTKTextFormatReader\"\n \
@@ -58,7 +58,7 @@ impl TextData {
         section + " ]\n])\n"
     }
 
-    /// Samples of a sweep.
+    /// Returns the number of samples of a sweep.
     pub fn samples(&self) -> u64 {
         self.lengths.iter().sum()
     }

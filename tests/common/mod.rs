@@ -1,7 +1,7 @@
-//! Code that the integration tests share: a deterministic source of random numbers, generated data, records of minibatches for
-//! comparison, and child processes of a test binary.
+//! Code that the integration tests share: a deterministic random number generator, generated data,
+//! copies of minibatches for comparison, and child processes of a test binary.
 
-// Every test binary compiles this module, and none of them uses all of it.
+// Every test binary compiles this module, but none uses all of it.
 #![allow(dead_code)]
 
 pub mod child;
@@ -14,7 +14,7 @@ pub mod seen;
 use cntk_reader_core::runtime::log;
 use std::sync::Arc;
 
-/// Drops the log lines of this process: tests provoke thousands of warnings on purpose.
+/// Drops the log lines of this process, because tests provoke thousands of warnings.
 pub fn quiet() {
     log::set_sink(Some(Arc::new(|_, _| {})));
 }

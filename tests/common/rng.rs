@@ -1,16 +1,17 @@
-//! A small deterministic generator (splitmix64). Its numbers are equal on every machine and in every run.
+//! A small deterministic generator (splitmix64). It yields the same numbers on every machine and in
+//! every run.
 
 /// The generator.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator with its own sequence of numbers for each seed.
+    /// Returns a generator whose sequence of numbers depends on the seed.
     pub fn new(seed: u64) -> Self {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,22 +20,22 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `[0, end)`.
+    /// Returns a number in `[0, end)`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// A number in `[from, to]`.
+    /// Returns a number in `[from, to]`.
     pub fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.bits() % (to - from + 1)
     }
 
-    /// True with probability 1 / `times`.
+    /// Returns true with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.bits().is_multiple_of(times)
     }
 
-    /// One of several.
+    /// Picks one of several elements.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

@@ -30,7 +30,7 @@ pub struct Scenario {
     pub head: String,
     pub chunk_size: u64,
     pub epoch: Epoch,
-    /// Decides at which minibatch the run is interrupted.
+    /// Decides after which minibatch the run is interrupted.
     pub interruption: u64,
 }
 
@@ -103,7 +103,7 @@ impl Scenario {
     }
 }
 
-/// Opens a reader of a configuration without fault.
+/// Opens a reader of a valid configuration.
 pub fn open(config: &str) -> Reader {
     Reader::open(&from_text(config).expect("a configuration")).expect("a reader")
 }

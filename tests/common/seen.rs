@@ -1,4 +1,5 @@
-//! Copies of what minibatches contain, for comparison after their buffers have returned to the pool.
+//! Copies of the contents of minibatches, for comparison after their buffers have returned to the
+//! pool.
 
 use cntk_reader::Result;
 use cntk_reader_core::stream::{Storage, StreamInfo};
@@ -30,7 +31,7 @@ impl Seen {
             let bytes = stream.block();
             let data = match info.storage {
                 Storage::Dense => {
-                    // The shape of images may be known only now.
+                    // The shape of images may only be known after loading.
                     let samples =
                         if info.has_late_shape() { stream.sample_size() } else { info.sample_size() };
                     let size = samples * info.element.size();
@@ -56,12 +57,13 @@ impl Seen {
         }
     }
 
-    /// Whether this is the minibatch without data past the end of the epoch.
+    /// Returns whether this is the minibatch without data past the end of the epoch.
     pub fn is_end(&self) -> bool {
         self.end_of_epoch && self.streams.is_empty()
     }
 
-    /// One line that differs when anything in the minibatch differs (but for hash collisions).
+    /// Returns one line that differs if anything in the minibatch differs (except for hash
+    /// collisions).
     pub fn digest(&self) -> String {
         let mut line = format!("{}{} {:?}", self.end_of_sweep as u8, self.end_of_epoch as u8, self.keys);
         for stream in &self.streams {
@@ -74,7 +76,7 @@ impl Seen {
     }
 }
 
-/// For each column whether it is a gap.
+/// Returns for each column whether it is a gap.
 pub fn gaps(layout: &Layout) -> Vec<bool> {
     let mut gaps = vec![false; layout.columns()];
     for record in layout.records.iter().filter(|record| record.is_gap()) {
@@ -91,7 +93,7 @@ pub fn read(reader: &mut Reader) -> Result<Seen> {
     Ok(Seen::of(&minibatch, reader.streams()))
 }
 
-/// Reads to the end of the epoch, that last minibatch without data included.
+/// Reads to the end of the epoch, including the last minibatch, which has no data.
 ///
 /// # Panics
 /// If the epoch has not ended after `limit` minibatches.

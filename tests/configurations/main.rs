@@ -1,4 +1,4 @@
-//! Configurations as people have them: whole files for CNTK's command line, and what is wrong with a text.
+//! Realistic configurations: whole files for CNTK's command line, and common mistakes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Text data of three sequences.
 const DATA: &str = "|features 1 2 |labels 0:1\n|features 3 4 |labels 2:1\n|features 5 6 |labels 1:1\n";
 
-/// A folder with `data/train.ctf` of three sequences and `data/test.ctf` of one.
+/// Returns a folder with `data/train.ctf` of three sequences and `data/test.ctf` of one.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
@@ -24,7 +24,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// The values of the stream `features` of one sweep, sorted.
+/// Returns the values of the stream `features` of one sweep, sorted.
 fn read(mut reader: Reader) -> Vec<f32> {
     let mut values = Vec::new();
     for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(100)).unwrap() {
@@ -41,7 +41,7 @@ fn open(config: Config) -> Result<Reader, Error> {
     Reader::builder().config(config).open()
 }
 
-/// The error of a text.
+/// Returns the error of a text.
 #[track_caller]
 fn refused(text: &str) -> Error {
     match Config::from_text(text).and_then(open) {
@@ -50,7 +50,7 @@ fn refused(text: &str) -> Error {
     }
 }
 
-/// Line and column of an error.
+/// Returns the line and column of an error.
 fn place(error: &Error) -> (u64, u64) {
     (error.location().line.unwrap_or(0), error.location().column.unwrap_or(0))
 }

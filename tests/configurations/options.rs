@@ -1,11 +1,11 @@
-//! Values of options that cannot be meant, in texts that are not in CNTK's place.
+//! Option values that cannot be intended, in texts outside of CNTK's place.
 
 use super::*;
 use cntk_reader::LogLevel;
 use cntk_reader::language::options::Release;
 use cntk_reader::language::{ReaderType, Section};
 
-/// The configuration with keys of the reader, of the deserializer and of the stream.
+/// Returns a configuration with keys of the reader, of the deserializer and of the stream.
 fn text(reader: &str, deserializer: &str, stream: &str) -> String {
     format!(
         "{reader}\ndeserializers = ( [ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader ; file = none.ctf\n\
@@ -14,7 +14,7 @@ fn text(reader: &str, deserializer: &str, stream: &str) -> String {
 }
 
 #[test]
-fn negative_sizes_are_refused_at_their_line() {
+fn negative_sizes_are_refused_with_their_line() {
     let reader = [
         "randomizationWindow",
         "randomizationSeed",
@@ -81,7 +81,7 @@ fn negative_sizes_are_refused_in_all_kinds_of_readers() {
 }
 
 #[test]
-fn in_place_of_cntk_negative_sizes_wrap_around() {
+fn negative_sizes_wrap_around_in_the_place_of_cntk() {
     let section = Section::parse(
         "reader",
         &text("maxErrors = -1 ; randomizationSeed = -1 ; verbosity = -1", "maxErrors = -1", ""),

@@ -1,4 +1,4 @@
-//! Paths with characters that mean something in a configuration.
+//! Paths with characters that have a meaning in configurations.
 
 use super::*;
 use cntk_reader::{CtfDeserializer, ReaderOptions};
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Names of files that text alone cannot say.
+/// Names of files that the language cannot express as plain text.
 const NAMES: &[&[u8]] = &[
     b"a #b.ctf",
     b"a\"b.ctf",
@@ -59,7 +59,7 @@ fn every_path_can_be_read_by_a_builder_and_by_its_text() {
 }
 
 #[test]
-fn every_path_can_be_one_of_several_and_have_an_index_cache() {
+fn every_path_works_in_lists_and_with_an_index_cache() {
     let folder = folder();
     for &name in NAMES {
         let path = path(&folder, name);
@@ -111,7 +111,7 @@ fn patterns_are_found_in_every_folder() {
             assert_eq!(read(reader.unwrap()), TRAIN);
         }
     }
-    // Files of a pattern may have any name.
+    // Files that match a pattern may have any name.
     let folder = super::folder();
     path(&folder, b"p/\xff-\"1 #\".ctf");
     let reader = Reader::builder().ctf(deserializer(&folder.path().join("p/*.ctf"))).open();

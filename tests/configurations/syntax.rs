@@ -1,10 +1,11 @@
-//! The syntax of other languages, quotes and brackets that do not match: what is said, and where.
+//! The syntax of other languages, and unbalanced quotes and brackets: the messages and their
+//! places.
 
 use super::*;
 use cntk_reader::LogLevel;
 use std::sync::{Arc, Mutex};
 
-/// A good configuration, line by line.
+/// A valid configuration, line by line.
 const GOOD: &str = "randomize = false
 deserializers = ( [
   type = \"CNTKTextFormatDeserializer\"
@@ -18,7 +19,7 @@ deserializers = ( [
 precision = \"float\"
 ";
 
-/// The error of the configuration with a line replaced.
+/// Returns the error of the configuration with one line replaced.
 #[track_caller]
 fn with_line(number: usize, line: &str) -> Error {
     let lines: Vec<&str> =
@@ -26,7 +27,7 @@ fn with_line(number: usize, line: &str) -> Error {
     refused(&(lines.join("\n") + "\n"))
 }
 
-/// Line, replacement, column of the error, and what its text contains.
+/// Line, replacement, column of the error, and a part of its text.
 type Case = (usize, &'static str, u64, &'static str);
 
 #[test]
@@ -40,9 +41,9 @@ fn each_mistake_is_named_at_its_own_line() {
         (5, "  file = r\"train.ctf\"", 10, "Quotes stand around the whole value"),
         (5, "  file = [\"a.ctf\", \"b.ctf\"]", 10, "A list stands in parentheses"),
         (5, "  file = train.ctf // the data", 10, "A comment begins with '#'"),
-        (5, "  file = \"train.ctf\" // the data", 22, "'//' begins no comment"),
-        (5, "  file = \"train.ctf\" /* the data */", 22, "'/*' begins no comment"),
-        (5, "  // file = \"train.ctf\"", 3, "'//' begins no comment"),
+        (5, "  file = \"train.ctf\" // the data", 22, "'//' does not begin a comment"),
+        (5, "  file = \"train.ctf\" /* the data */", 22, "'/*' does not begin a comment"),
+        (5, "  // file = \"train.ctf\"", 3, "'//' does not begin a comment"),
         (5, "  file : \"train.ctf\"", 3, "write '='"),
         (5, "  file: train.ctf", 3, "write '='"),
         (5, "  file := \"train.ctf\"", 3, "write '='"),
@@ -70,7 +71,7 @@ fn each_mistake_is_named_at_its_own_line() {
 }
 
 #[test]
-fn quotes_and_brackets_that_do_not_match_are_shown_where_they_stand() {
+fn unbalanced_quotes_and_brackets_are_located() {
     let cases: &[Case] = &[
         (3, "  type = \"CNTKTextFormatDeserializer", 10, "do not come in pairs"),
         (5, "  file = \"train.ctf", 10, "do not come in pairs"),
@@ -97,7 +98,7 @@ fn quotes_and_brackets_that_do_not_match_are_shown_where_they_stand() {
 }
 
 #[test]
-fn a_quote_that_swallows_lines_is_found_though_all_are_paired() {
+fn quote_that_swallows_lines_is_found() {
     let error =
         refused("file = \"train.ctf\nrandomize = false\ninput = \"[ x = [ dim = 3 ; format = dense ] ]\n");
     assert_eq!(place(&error), (1, 9), "{error}");
@@ -105,7 +106,7 @@ fn a_quote_that_swallows_lines_is_found_though_all_are_paired() {
 }
 
 #[test]
-fn parentheses_around_deserializers_are_asked_for() {
+fn missing_parentheses_around_deserializers_are_explained() {
     let bare = GOOD.replace("( [", "[").replace("] )", "]");
     let error = refused(&bare);
     assert_eq!(place(&error), (2, 17), "{error}");
@@ -120,14 +121,14 @@ fn parentheses_around_deserializers_are_asked_for() {
 }
 
 #[test]
-fn deserializers_without_any_bracket_are_no_list() {
+fn deserializers_without_brackets_are_not_a_list() {
     let error = refused("randomize = false\ndeserializers = type = CNTKTextFormatDeserializer ; file = x\n");
     assert_eq!(place(&error), (2, 17), "{error}");
     assert!(error.detail().contains("in parentheses: deserializers = ( [ type = ... ] :"), "{error}");
 }
 
 #[test]
-fn other_languages_are_no_configurations() {
+fn other_languages_are_not_configurations() {
     for (text, place_of_error, what) in [
         (
             "{\n  \"randomize\": false,\n  \"deserializers\": [ { \"type\": \"x\" } ]\n}",
@@ -145,7 +146,7 @@ fn other_languages_are_no_configurations() {
 }
 
 #[test]
-fn what_cntk_accepts_and_people_mean_is_accepted() {
+fn meaningful_syntax_that_cntk_accepts_is_accepted() {
     let folder = folder();
     let train = text_of(&folder.path().join("data/train.ctf"));
     for text in [
@@ -160,7 +161,7 @@ fn what_cntk_accepts_and_people_mean_is_accepted() {
 }
 
 #[test]
-fn keys_that_are_written_twice_are_reported() {
+fn duplicate_keys_are_reported() {
     let folder = folder();
     let train = text_of(&folder.path().join("data/train.ctf"));
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -179,9 +180,9 @@ fn keys_that_are_written_twice_are_reported() {
     let said =
         |key: &str, at: &str| lines.contains(&format!("'{key}' in 'unknown{at}' is written twice (line "));
     assert!(said("file", "") && said("features", ":input"), "{lines}");
-    // Names that differ in case alone may have been meant as two.
+    // Names that differ only in case may have been meant as two.
     assert!(said("LabelDim", ""), "{lines}");
-    // Twice the same says nothing else.
+    // Repeating the same value has no consequence.
     assert!(!said("randomize", ""), "{lines}");
     assert!(lines.contains("'randomise' in 'unknown' has no effect; did you mean 'randomize'?"), "{lines}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The configuration file of a name with `Here` set to the folder.
+/// Writes a configuration file with `Here` set to the folder, and opens it.
 fn config(folder: &TempDir, text: &str) -> Result<Config, Error> {
     let path = folder.path().join("whole.cntk");
     let here = text_of(folder.path());
@@ -20,13 +20,13 @@ fn readers_of_a_whole_file_are_listed_and_chosen() {
     let config = config(&folder, NDL).unwrap();
     assert_eq!(config.readers(), ["output.reader", "test.reader", "train.cvReader", "train.reader"]);
     assert_eq!(read(open(config.reader("train.reader").unwrap()).unwrap()), TRAIN);
-    // Keys have no case, and a colon separates them in messages.
+    // Keys are case-insensitive, and a colon separates them in messages.
     assert_eq!(read(open(config.reader("Train:Reader").unwrap()).unwrap()), TRAIN);
     assert_eq!(read(open(config.reader("train.cvReader").unwrap()).unwrap()), TEST);
 }
 
 #[test]
-fn without_a_choice_the_readers_are_named() {
+fn missing_choice_lists_known_readers() {
     let folder = folder();
     let error = open(config(&folder, NDL).unwrap()).unwrap_err();
     assert_eq!(error.message(), "The configuration has several readers, and none is chosen.");
@@ -37,7 +37,7 @@ fn without_a_choice_the_readers_are_named() {
 }
 
 #[test]
-fn a_reader_that_is_not_there_is_named_with_those_that_are() {
+fn unknown_reader_lists_known_readers() {
     let folder = folder();
     let config = config(&folder, NDL).unwrap();
     for (name, hint) in
@@ -52,7 +52,7 @@ fn a_reader_that_is_not_there_is_named_with_those_that_are() {
 }
 
 #[test]
-fn readers_of_the_old_style_say_what_to_do() {
+fn legacy_readers_are_explained() {
     let folder = folder();
     let config = config(&folder, NDL).unwrap();
     let error = open(config.reader("test.reader").unwrap()).unwrap_err();
@@ -77,7 +77,7 @@ fn brainscript_with_a_network_opens() {
 }
 
 #[test]
-fn variables_that_only_models_need_may_be_missing() {
+fn variables_that_only_models_need_can_be_missing() {
     let folder = folder();
     let text = NDL.replace("\nRandomizeTest = false\n", "\n");
     let config = config(&folder, &text).unwrap();
@@ -96,7 +96,7 @@ fn a_file_with_one_reader_needs_no_choice() {
 }
 
 #[test]
-fn a_reader_beside_the_actions_is_found_from_within_them() {
+fn reader_beside_the_actions_is_found_from_inside_them() {
     let folder = folder();
     let reader =
         "reader = [ file = \"$Here$/data/train.ctf\" ; input = [ features = [ dim = 2 ; format = dense ] ] ]";
@@ -108,7 +108,7 @@ fn a_reader_beside_the_actions_is_found_from_within_them() {
 }
 
 #[test]
-fn a_deserializer_is_described_where_its_key_stands() {
+fn errors_say_where_a_deserializer_is_described() {
     let folder = folder();
     let text = "\n\nDataDir = none\ndeserializers = ( [ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
                 file = \"$DataDir$/x.ctf\" ; input = [ features = [ dim = 2 ; format = dense ] ] ] )\n";
@@ -117,15 +117,15 @@ fn a_deserializer_is_described_where_its_key_stands() {
 }
 
 #[test]
-fn variables_are_those_of_the_scopes_of_cntk() {
+fn variables_follow_the_scopes_of_cntk() {
     let folder = folder();
     let input = "input = [ features = [ dim = 2 ; format = dense ] ]";
-    // The outer one counts, because CNTK replaces it when it opens `train`.
+    // The outer definition applies, because CNTK replaces the variable when it opens `train`.
     let text = format!(
         "\n\nfile = train\ntrain = [ file = none\n reader = [ file = \"$Here$/data/$file$.ctf\"\n {input} ] ]"
     );
     assert_eq!(read(open(config(&folder, &text).unwrap()).unwrap()), TRAIN);
-    // CNTK does not see the inner one.
+    // CNTK does not see the inner definition.
     let text =
         format!("\n\ntrain = [ name = train\n reader = [ file = \"$Here$/data/$name$.ctf\"\n {input} ] ]");
     let error = open(config(&folder, &text).unwrap()).unwrap_err();
@@ -134,7 +134,7 @@ fn variables_are_those_of_the_scopes_of_cntk() {
         error.detail().contains("'global:train' defines it") && error.detail().contains("move the line"),
         "{error}"
     );
-    // Keys of the sections around a reader are its own.
+    // A reader inherits the keys of its enclosing sections.
     let text = format!("\n\ntrain = [ file = \"$Here$/data/test.ctf\"\n reader = [ {input} ] ]");
     assert_eq!(read(open(config(&folder, &text).unwrap()).unwrap()), TEST);
 }
@@ -146,7 +146,8 @@ fn variables_are_replaced_in_deserializers_and_in_typed_values() {
         type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; Name = test
         file = \"$DataDir$/$Name$.ctf\" ; maxErrors = $Errors$
         input = [ features = [ dim = $Dim$ ; format = dense ] ] ] )\nName = train ; Errors = 1\n";
-    // A variable of the element itself counts before one outside, as in CNTK, which sees no other.
+    // A variable of the element itself takes precedence over an outer one, as in CNTK, which sees
+    // no others.
     assert_eq!(read(open(config(&folder, text).unwrap()).unwrap()), TEST);
     let error = open(config(&folder, &text.replace("$Dim$", "$Dm$")).unwrap()).unwrap_err();
     assert!(error.message().starts_with("No variable found with the name Dm."), "{error}");

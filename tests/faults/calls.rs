@@ -1,9 +1,10 @@
-//! The calls of the operating system that this process makes for files, in the tests' hands.
+//! Intercepts the system calls that this process makes for files.
 //!
-//! This program has functions of its own by the names of the C library's `open64`, `pread`, `write`, `rename` and so on, and the linker
-//! prefers them. So every call for a file comes here first, from the library under test, from Rust's standard library and
-//! from other crates alike: none can be forgotten, and the library itself has nothing in it for this purpose. Calls for files
-//! outside of the folders that are watched go on to the system at once.
+//! This program defines its own functions with the names of the C library's `open64`, `pread`,
+//! `write`, `rename` and so on, and the linker prefers them. So every call for a file passes
+//! through here, whether from the library under test, Rust's standard library or other crates: none
+//! can be missed, and the library itself contains no code for it. Calls for files outside the
+//! watched folders are passed on directly.
 
 #![allow(unsafe_code, reason = "functions that stand before those of the C library")]
 
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a call does.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Opens a file for reading.
@@ -32,28 +33,28 @@ pub enum Operation {
     Resize,
     /// Waits until data are on the disk.
     Sync,
-    /// Gives a file a name, or another one, or makes a folder.
+    /// Names or renames a file, or makes a folder.
     Name,
     Remove,
     Lock,
 }
 
 impl Operation {
-    /// Whether files are the same after the call as before.
+    /// Returns whether the call leaves files unchanged.
     pub fn is_reading(self) -> bool {
         matches!(self, Operation::Open | Operation::State | Operation::Read)
     }
 
-    /// Whether the call moves bytes.
+    /// Returns whether the call moves bytes.
     pub fn is_transfer(self) -> bool {
         matches!(self, Operation::Read | Operation::Write)
     }
 }
 
-/// The folder in the watched one whose files change.
+/// The subfolder of the watched folder whose files change.
 pub const DATA: &str = "data";
 
-/// What happens at a call.
+/// The fault that a call has.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     /// It fails with this `errno`.
@@ -62,12 +63,12 @@ pub enum Fault {
     Short(usize),
     /// The process is killed. A call that writes has written half of its bytes before.
     Kill,
-    /// Before the call, this is done to a file of the folder [`DATA`].
+    /// Before the call, this change is made to a file of the folder [`DATA`].
     Change(fn(&Path), &'static str),
 }
 
 impl Fault {
-    /// Whether calls of this kind can have the fault.
+    /// Returns whether calls of this kind can have the fault.
     pub fn fits(self, operation: Operation) -> bool {
         match self {
             Fault::Short(_) => operation.is_transfer(),
@@ -81,7 +82,7 @@ impl Fault {
                         | Operation::Name
                 )
             }
-            // Renaming and removing are not interrupted, and a file is there or not.
+            // Renaming and removing are never interrupted: a file either exists or not.
             Fault::Fails(libc::EINTR) => !matches!(operation, Operation::Name | Operation::Remove),
             Fault::Fails(libc::EAGAIN) => operation.is_reading(),
             Fault::Fails(_) => true,
@@ -91,13 +92,13 @@ impl Fault {
     }
 }
 
-/// Which calls have a fault.
+/// The calls that have a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub fault: Fault,
     /// The number of the first call that has it, from 0, among the calls that it fits.
     pub first: usize,
-    /// How many calls have it, from that one on.
+    /// Number of consecutive calls that have it.
     pub count: usize,
 }
 
@@ -116,30 +117,31 @@ static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 /// Whether a folder is watched.
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// For each descriptor, 1 more than the number of the place that its file is in; 0 if the file is not watched.
+/// For each descriptor, 1 more than the number of its file's place; 0 if the file is not watched.
 static DESCRIPTORS: [AtomicU32; 1 << 12] = [const { AtomicU32::new(0) }; 1 << 12];
-/// How many of those there are.
+/// Number of watched open descriptors.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
-/// How many calls that read there are for each one that fails and then passes; 0 if none fails.
+/// One in this many reading calls has a transient fault; 0 for none.
 static WEATHER: AtomicU64 = AtomicU64::new(0);
-/// Calls that could have had one, and faults of the weather and of storms.
+/// Calls that could have had a transient fault, and the transient and storm faults injected.
 static GUSTS: AtomicU64 = AtomicU64::new(0);
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// Places in the watched folder, which are its subfolders `0`, `1` ...; everything else is in the first one.
+/// Places in the watched folder: its subfolders `0`, `1` ...; everything else belongs to the first
+/// place.
 pub const PLACES: usize = 16;
-/// For each place whether all calls that read fail.
+/// For each place, whether all reading calls fail.
 static STORMS: [AtomicBool; PLACES] = [const { AtomicBool::new(false) }; PLACES];
 
-/// Whether sleeping takes no time.
+/// Whether sleeping returns at once.
 static IS_IMPATIENT: AtomicBool = AtomicBool::new(false);
 
 /// Whether files without names (`O_TMPFILE`) are refused.
 static KNOWS_NO_NAMELESS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread's calls are left alone.
+    /// Whether this thread's calls are exempt.
     static IS_EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -147,7 +149,7 @@ fn watch() -> MutexGuard<'static, Option<Watch>> {
     WATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts the calls for files in a folder from now on, and lets them have faults.
+/// Starts counting the calls for files in a folder, and injecting faults into them.
 pub fn begin(folder: &Path, plan: Option<Plan>) {
     *watch() = Some(Watch {
         folder: folder.to_owned(),
@@ -159,14 +161,14 @@ pub fn begin(folder: &Path, plan: Option<Plan>) {
     IS_WATCHING.store(true, Ordering::SeqCst);
 }
 
-/// Ends the faults; counting goes on.
+/// Ends the faults; counting continues.
 pub fn heal() {
     if let Some(watch) = &mut *watch() {
         watch.plan = None;
     }
 }
 
-/// What was counted.
+/// The counted calls.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub calls: BTreeMap<Operation, usize>,
@@ -175,7 +177,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Calls that the fault fits.
+    /// Returns the number of calls that the fault fits.
     pub fn fitting(&self, fault: Fault) -> usize {
         self.calls.iter().filter(|(operation, _)| fault.fits(**operation)).map(|(_, count)| count).sum()
     }
@@ -189,22 +191,22 @@ pub fn end() -> Counts {
         .map_or_else(Counts::default, |watch| Counts { calls: watch.calls, injected: watch.injected })
 }
 
-/// Files in watched folders that are open.
+/// Returns the number of open files in watched folders.
 pub fn open_files() -> u64 {
     OPEN.load(Ordering::SeqCst)
 }
 
-/// Makes all pauses of the process take no time, or their time again.
+/// Sets whether all sleeps of the process return at once.
 pub fn skip_pauses(skip: bool) {
     IS_IMPATIENT.store(skip, Ordering::SeqCst);
 }
 
-/// Has the file system know no files without names, as some do, or know them again.
+/// Sets whether the file system refuses files without names, as some do.
 pub fn refuse_nameless(refuse: bool) {
     KNOWS_NO_NAMELESS.store(refuse, Ordering::SeqCst);
 }
 
-/// Runs `work` with this thread's calls left alone.
+/// Runs `work` with this thread's calls exempt.
 pub fn exempt<R>(work: impl FnOnce() -> R) -> R {
     let before = IS_EXEMPT.replace(true);
     let result = work();
@@ -212,22 +214,23 @@ pub fn exempt<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// From now on one call that reads in `one_in` has a fault that passes: it is short, interrupted, or fails.
+/// From now on one reading call in `one_in` has a transient fault: it is short, interrupted, or
+/// fails.
 pub fn weather(one_in: u64) {
     WEATHER.store(one_in, Ordering::SeqCst);
 }
 
-/// Begins or ends a storm: every call that reads in a place fails.
+/// Begins or ends a storm: every reading call in a place fails.
 pub fn storm(place: usize, rages: bool) {
     STORMS[place].store(rages, Ordering::SeqCst);
 }
 
-/// Faults of the weather, and of storms, so far.
+/// Returns the number of transient and storm faults so far.
 pub fn faults() -> u64 {
     FAULTS.load(Ordering::SeqCst)
 }
 
-/// What the weather does to a call that reads in a place.
+/// Decides whether a reading call in a place has a transient or storm fault.
 fn blow(place: usize) -> Option<Verdict> {
     const ERRORS: [i32; 4] = [libc::EIO, libc::ESTALE, libc::EAGAIN, libc::EINTR];
     if STORMS[place].load(Ordering::Relaxed) {
@@ -247,7 +250,7 @@ fn blow(place: usize) -> Option<Verdict> {
     Some(ERRORS.get(kind).map_or(Verdict::AtMost(1), |&errno| Verdict::Fail(errno)))
 }
 
-/// What a call has to do.
+/// The decision about a call.
 enum Verdict {
     Go,
     AtMost(usize),
@@ -255,7 +258,7 @@ enum Verdict {
     Die,
 }
 
-/// A call for a file in a place of the watched folder.
+/// Decides about a call for a file in a place of the watched folder.
 fn judge(operation: Operation, place: usize) -> Verdict {
     if IS_EXEMPT.get() {
         return Verdict::Go;
@@ -288,10 +291,10 @@ fn judge(operation: Operation, place: usize) -> Verdict {
     }
 }
 
-/// The place of a path, if it is in the watched folder.
+/// Returns the place of a path, if it is in the watched folder.
 ///
 /// # Safety
-/// `path` is NUL-terminated text, as the call that it is for requires.
+/// `path` must be NUL-terminated, as the intercepted call requires.
 unsafe fn place_of(path: *const c_char) -> Option<usize> {
     if !IS_WATCHING.load(Ordering::Relaxed) || IS_EXEMPT.get() {
         return None;
@@ -304,7 +307,7 @@ unsafe fn place_of(path: *const c_char) -> Option<usize> {
     Some(place.filter(|&place| place < PLACES).unwrap_or(0))
 }
 
-/// Judges a call for an open file, which is left alone unless it is watched.
+/// Decides about a call for an open file, which is passed on unless the file is watched.
 fn judge_open(file: c_int, operation: Operation) -> Verdict {
     let watched = usize::try_from(file).ok().and_then(|file| DESCRIPTORS.get(file));
     match watched.map_or(0, |watched| watched.load(Ordering::Relaxed)) {
@@ -314,20 +317,21 @@ fn judge_open(file: c_int, operation: Operation) -> Verdict {
 }
 
 /// # Safety
-/// As [`place_of`].
+/// Same as [`place_of`].
 unsafe fn judge_path(path: *const c_char, operation: Operation) -> Verdict {
-    // SAFETY: by this function's contract.
+    // SAFETY: this function has the same contract.
     unsafe { place_of(path) }.map_or(Verdict::Go, |place| judge(operation, place))
 }
 
 fn fail(errno: c_int) -> c_int {
-    // SAFETY: the function gives the address of this thread's `errno`, which is valid as long as the thread lives.
+    // SAFETY: the function returns the address of this thread's `errno`, which is valid as long as
+    // the thread lives.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
 fn die() -> ! {
-    // SAFETY: both functions take numbers alone.
+    // SAFETY: both functions only take numbers.
     unsafe {
         libc::kill(libc::getpid(), libc::SIGKILL);
         loop {
@@ -336,13 +340,14 @@ fn die() -> ! {
     }
 }
 
-/// Calls that move no bytes: fails or dies as it was judged, or makes the system call.
+/// For calls that move no bytes: fails or dies as decided, or makes the system call.
 macro_rules! pass {
     ($verdict:expr, $number:ident $(, $argument:expr)*) => {
         match $verdict {
             Verdict::Fail(errno) => fail(errno),
             Verdict::Die => die(),
-            // SAFETY: the arguments are those of the C library's function, whose contract is the system call's own.
+            // SAFETY: the arguments come from the caller of the C library's function, whose
+            // contract is the system call's own.
             Verdict::Go | Verdict::AtMost(_) => unsafe { libc::syscall(libc::$number $(, $argument)*) as c_int },
         }
     };
@@ -354,7 +359,7 @@ unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> 
     if flags & libc::O_TMPFILE == libc::O_TMPFILE && KNOWS_NO_NAMELESS.load(Ordering::Relaxed) {
         return fail(libc::EOPNOTSUPP);
     }
-    // SAFETY: `open` requires NUL-terminated text.
+    // SAFETY: callers of `open` pass a NUL-terminated path.
     let place = unsafe { place_of(path) };
     let operation = if is_writing { Operation::Create } else { Operation::Open };
     let verdict = place.map_or(Verdict::Go, |place| judge(operation, place));
@@ -377,13 +382,14 @@ unsafe extern "C" fn close(file: c_int) -> c_int {
     pass!(Verdict::Go, SYS_close, file)
 }
 
-/// Calls that move bytes.
+/// Defines calls that move bytes.
 macro_rules! transfer {
     ($name:ident, $number:ident, $operation:ident, $bytes:ty $(, $offset:ident: $kind:ty)?) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(file: c_int, bytes: $bytes, count: size_t $(, $offset: $kind)?) -> ssize_t {
             let go = |count: size_t| {
-                // SAFETY: the arguments are those of the C library's function, or fewer bytes of them.
+                // SAFETY: the arguments come from the caller of the C library's function; `count`
+                // is at most the caller's.
                 unsafe { libc::syscall(libc::$number, file, bytes, count $(, $offset)?) as ssize_t }
             };
             match judge_open(file, Operation::$operation) {
@@ -408,7 +414,7 @@ transfer!(pwrite64, SYS_pwrite64, Write, *const c_void, offset: off_t);
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(file: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     let verdict = match judge_open(file, Operation::Write) {
-        // The first part alone is a short write.
+        // Writing only the first part is a short write.
         Verdict::AtMost(_) => return pass!(Verdict::Go, SYS_writev, file, parts, count.min(1)) as ssize_t,
         verdict => verdict,
     };
@@ -423,11 +429,11 @@ unsafe extern "C" fn statx(
     mask: c_uint,
     state: *mut libc::statx,
 ) -> c_int {
-    // The standard library asks like this whether the system has the call.
+    // The standard library calls it like this to probe for the system call.
     let verdict = if path.is_null() {
         Verdict::Go
     } else if folder == libc::AT_FDCWD {
-        // SAFETY: it is not null, so NUL-terminated text.
+        // SAFETY: it is not null, so it is NUL-terminated as `statx` requires.
         unsafe { judge_path(path, Operation::State) }
     } else {
         judge_open(folder, Operation::State)
@@ -457,7 +463,7 @@ unsafe extern "C" fn flock(file: c_int, operation: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: `rename` requires NUL-terminated texts.
+    // SAFETY: callers of `rename` pass NUL-terminated paths.
     let verdict = unsafe { judge_path(to, Operation::Name) };
     pass!(verdict, SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0)
 }
@@ -470,21 +476,21 @@ unsafe extern "C" fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: `linkat` requires NUL-terminated texts.
+    // SAFETY: callers of `linkat` pass NUL-terminated paths.
     let verdict = unsafe { judge_path(to, Operation::Name) };
     pass!(verdict, SYS_linkat, from_folder, from, to_folder, to, flags)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: `unlink` requires NUL-terminated text.
+    // SAFETY: callers of `unlink` pass a NUL-terminated path.
     let verdict = unsafe { judge_path(path, Operation::Remove) };
     pass!(verdict, SYS_unlinkat, libc::AT_FDCWD, path, 0)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: `mkdir` requires NUL-terminated text.
+    // SAFETY: callers of `mkdir` pass a NUL-terminated path.
     let verdict = unsafe { judge_path(path, Operation::Name) };
     pass!(verdict, SYS_mkdirat, libc::AT_FDCWD, path, mode)
 }
@@ -499,10 +505,10 @@ unsafe extern "C" fn clock_nanosleep(
     if IS_IMPATIENT.load(Ordering::Relaxed) && !IS_EXEMPT.get() {
         return 0;
     }
-    // SAFETY: the arguments are those of the C library's function.
+    // SAFETY: the arguments come from the caller of the C library's function.
     match unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, rest) } {
         0 => 0,
-        // SAFETY: as in `fail`. This function returns the number itself.
+        // SAFETY: same as in `fail`. This function returns the number itself.
         _ => unsafe { *libc::__errno_location() },
     }
 }

@@ -17,11 +17,13 @@ use std::time::{Duration, SystemTime};
 /// Data of one kind.
 pub struct Kind {
     pub name: &'static str,
-    /// Writes the data into an empty folder, and gives the configuration to read them. The content follows from the number.
+    /// Writes the data into an empty folder, and returns the configuration to read them. The
+    /// content is determined by the number.
     pub write: fn(&Path, u64) -> String,
     /// The file that is changed while it is read.
     pub file: &'static str,
-    /// Whether index caches and the cache folder are left from the run before; otherwise each run begins without.
+    /// Whether index caches and the cache folder are kept from the previous run; otherwise each run
+    /// begins without them.
     pub is_warm: bool,
 }
 
@@ -153,12 +155,12 @@ pub const ALL: &[Kind] = &[
     }),
 ];
 
-/// The names of what a run leaves: index caches, and their temporary files.
+/// Returns whether a run leaves files of this name: index caches, and their temporary files.
 pub fn is_left(name: &str) -> bool {
     name.ends_with(".cache") || name.ends_with(".tmp")
 }
 
-/// A time before everything that a test does: files that are written to later have another.
+/// Sets a time before the start of the test, so that later writes change it.
 pub fn age(path: &Path) {
     let time = SystemTime::now() - Duration::from_secs(3600);
     fs::File::options()
@@ -184,7 +186,8 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).expect("reading data")
 }
 
-/// Sixty sequences of a dense stream and a sparse one. The length of the text is the same for each content.
+/// Sixty sequences of a dense stream and a sparse one. The length of the text does not depend on
+/// the content.
 fn text(folder: &Path, name: &str, stream: &str, content: u64) {
     let rng = &mut Rng::new(content);
     let mut text = String::new();
@@ -229,7 +232,7 @@ fn binary(folder: &Path, name: &str) -> String {
 
 const UTTERANCES: [(&str, usize); 5] = [("u1", 7), ("u2", 5), ("u3", 9), ("u4", 4), ("u5", 6)];
 
-/// An archive of five utterances with its script, labels for them with their states.
+/// An archive of five utterances with its script, and labels with their states.
 fn features(folder: &Path, content: u64) {
     let rng = &mut Rng::new(content);
     let frames: usize = UTTERANCES.iter().map(|(_, frames)| frames).sum();
@@ -303,7 +306,7 @@ fn lattices(folder: &Path, content: u64) {
     write(folder, "lattices.txt", path(folder, "l.toc") + "\n");
 }
 
-/// Pictures, alone, in a zip file and as Base64, the maps of them, and a mean image.
+/// Images as files, in a zip file and as Base64, with their maps, and a mean image.
 fn images(folder: &Path, content: u64) {
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/files");
     for name in
@@ -328,7 +331,7 @@ fn image(folder: &Path, kind: &str, map: &str) -> String {
     )
 }
 
-/// Writes the data of a kind into a folder that is emptied before, and gives the configuration.
+/// Writes the data of a kind into a folder that is emptied first, and returns the configuration.
 pub fn prepare(kind: &Kind, folder: &Path, content: u64) -> String {
     calls::exempt(|| {
         let _ = fs::remove_dir_all(folder);

@@ -1,4 +1,5 @@
-//! Each fault at each call: the calls for files of a run without faults are counted, and then each of them fails in turn.
+//! Injects each fault into each call: the calls for files are counted in a run without faults, and
+//! then each of them fails in turn.
 
 #![allow(unsafe_code, reason = "set_var, before other threads start")]
 
@@ -13,10 +14,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Calls that fail "for ever".
+/// Count of calls for a fault that lasts forever.
 const FOR_EVER: usize = usize::MAX;
 
-/// Faults that end, and what the result must be like is in [`must_pass`].
+/// Faults; [`must_pass`] decides which of them must not lead to an error.
 pub const FAULTS: [(&str, Fault, usize); 11] = [
     ("short reads and writes", Fault::Short(1), 1),
     ("short reads and writes for ever", Fault::Short(100), FOR_EVER),
@@ -31,16 +32,17 @@ pub const FAULTS: [(&str, Fault, usize); 11] = [
     ("ENOSPC for ever", Fault::Fails(libc::ENOSPC), FOR_EVER),
 ];
 
-/// Errors that one fault may be: that of the call, and one of what was read ahead while the fault was there.
-const MOST_ERRORS: usize = 2;
+/// Maximum number of errors from one fault: the error of the call, and one of the data that were
+/// read ahead during the fault.
+const MAX_ERRORS: usize = 2;
 
-/// Minibatches that no run has.
-const MOST_MINIBATCHES: usize = 1000;
+/// More minibatches than any run has.
+const MAX_MINIBATCHES: usize = 1000;
 
-/// The folders of a test; the cache folder of the process is one of them.
+/// The folders of a test, including the cache folder of the process.
 pub struct Place {
     root: PathBuf,
-    /// Removes the folders in the end.
+    /// Removes the folders on drop.
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -51,9 +53,10 @@ impl Place {
         Place { _folder: Some(folder), ..place }
     }
 
-    /// Folders that are there, and stay.
+    /// Uses existing folders, which are not removed.
     pub fn at(root: &Path) -> Place {
-        // SAFETY: all of this program reads the environment through the standard library, which locks it.
+        // SAFETY: the whole program reads the environment through the standard library, which locks
+        // it.
         unsafe { std::env::set_var("CNTK_READER_CACHE", root.join("cache")) };
         Place { root: root.to_owned(), _folder: None }
     }
@@ -66,7 +69,7 @@ impl Place {
         self.root.join(name)
     }
 
-    /// Removes what earlier runs have left beside the data, and in the cache folder.
+    /// Removes the files that earlier runs have left beside the data and in the cache folder.
     pub fn forget(&self) {
         calls::exempt(|| {
             let _ = fs::remove_dir_all(self.path("cache"));
@@ -78,19 +81,19 @@ impl Place {
         });
     }
 
-    /// Temporary files that a run that has ended left.
+    /// Returns the temporary files that finished runs have left.
     pub fn leftovers(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("data")).expect("the folder").flatten();
         entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with(".tmp")).collect()
     }
 }
 
-/// How often each fault happened, and what came of it.
+/// How often each fault occurred, and the results.
 #[derive(Default)]
 pub struct Report {
     /// For each fault: runs, calls that had it, runs with an error.
     faults: BTreeMap<&'static str, (usize, usize, usize)>,
-    /// Runs in which the call did not come, because threads had another order.
+    /// Runs in which the call did not occur, because threads ran in another order.
     missed: usize,
     failures: Vec<String>,
 }
@@ -127,21 +130,21 @@ impl Report {
     }
 }
 
-/// What reading to the end gave.
+/// The result of reading to the end.
 struct Read {
     minibatches: Vec<Seen>,
     errors: Vec<Error>,
 }
 
-/// Opens a reader and reads a sweep. Faults end with the first error, and reading goes on.
+/// Opens a reader and reads a sweep. The fault ends with the first error, and reading continues.
 fn read(config: &str) -> std::result::Result<Read, String> {
     let mut errors = Vec::new();
     let mut failed = |error: Error| {
         calls::heal();
         errors.push(error);
         match errors.len() {
-            ..=MOST_ERRORS => Ok(()),
-            _ => Err(format!("errors go on after the fault: {}", errors[MOST_ERRORS])),
+            ..=MAX_ERRORS => Ok(()),
+            _ => Err(format!("errors go on after the fault: {}", errors[MAX_ERRORS])),
         }
     };
     let mut reader = loop {
@@ -154,7 +157,7 @@ fn read(config: &str) -> std::result::Result<Read, String> {
         failed(error)?;
     }
     let mut minibatches = Vec::new();
-    while minibatches.len() < MOST_MINIBATCHES {
+    while minibatches.len() < MAX_MINIBATCHES {
         match seen::read(&mut reader) {
             Ok(minibatch) => {
                 let is_end = minibatch.is_end();
@@ -173,13 +176,14 @@ fn open(config: &str) -> Result<Reader> {
     Reader::open(&from_text(config)?)
 }
 
-/// Whether no error may come of a fault: calls that read are repeated, and so is what a signal has interrupted.
+/// Returns whether a fault must not lead to an error: reading calls are retried, as are calls
+/// interrupted by a signal.
 pub fn must_pass(fault: Fault, count: usize, injected: &[Operation]) -> bool {
     let is_reading = injected.iter().all(|operation| operation.is_reading());
     matches!(fault, Fault::Short(_) | Fault::Fails(libc::EINTR)) || count == 1 && is_reading
 }
 
-/// An error is no mistake of the library, and names a file of the data, or of the cache folder.
+/// Checks that an error is not internal, and names a file of the data or of the cache folder.
 pub fn check_error(error: &Error, root: &Path) -> std::result::Result<(), String> {
     let in_place = error.location().file.as_ref().is_some_and(|file| Path::new(file).starts_with(root));
     match error.kind() {
@@ -191,7 +195,8 @@ pub fn check_error(error: &Error, root: &Path) -> std::result::Result<(), String
     }
 }
 
-/// All faults at all calls of reading data of a kind; of every `stride`-th combination alone.
+/// Injects all faults into all calls of reading data of a kind, but only every `stride`-th
+/// combination.
 pub fn faults(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watchdog) {
     let place = Place::new();
     let config = data::prepare(kind, &place.path("data"), 0);
@@ -237,7 +242,7 @@ pub fn faults(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watchd
     }
 }
 
-/// The first minibatch that differs, and what all minibatches lack.
+/// Describes the first minibatch that differs, and the keys that are missing from all minibatches.
 fn difference(seen: &[Seen], expected: &[Seen]) -> String {
     let keys = |minibatches: &[Seen]| {
         let mut keys: Vec<u64> = minibatches.iter().flat_map(|minibatch| minibatch.keys.clone()).collect();
@@ -256,7 +261,8 @@ fn difference(seen: &[Seen], expected: &[Seen]) -> String {
     )
 }
 
-/// The calls, of those that a fault fits, at which it is injected: every `stride`-th. `number` counts on from one fault to the next.
+/// Selects every `stride`-th of the calls that a fault fits. `number` continues from one fault to
+/// the next.
 fn chosen(calls: usize, stride: usize, number: &mut usize) -> impl Iterator<Item = usize> {
     (0..calls).filter(move |_| {
         *number += 1;
@@ -264,7 +270,7 @@ fn chosen(calls: usize, stride: usize, number: &mut usize) -> impl Iterator<Item
     })
 }
 
-/// What another process may do to a file.
+/// A change that another process may make to a file.
 type Change = (&'static str, fn(&Path));
 const CHANGES: [Change; 4] = [
     ("the file shrinks", |file| {
@@ -286,14 +292,14 @@ const CHANGES: [Change; 4] = [
     }),
 ];
 
-/// A file of the same name with other content.
+/// Returns a file of the same name with other content.
 fn other(file: &Path) -> PathBuf {
     let folder = file.parent().and_then(Path::parent).expect("a folder");
     folder.join("other").join(file.file_name().expect("a name"))
 }
 
-/// Each change of the data at each call: what is delivered is the data of before or those of after, or there is an error that
-/// says what to do; never a mixture.
+/// Makes each change of the data at each call. The old or the new data are delivered, or an error
+/// says what to do, but never a mixture.
 pub fn changes(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watchdog) {
     let place = Place::new();
     let folder = place.path(calls::DATA);
@@ -330,7 +336,7 @@ pub fn changes(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watch
     }
 }
 
-/// The minibatches of a sweep up to the first error.
+/// Returns the minibatches of a sweep up to the first error.
 fn read_until_error(config: &str) -> (Vec<Seen>, Option<Error>) {
     let mut seen = Vec::new();
     let mut read = || -> Result<()> {

@@ -1,5 +1,5 @@
-//! Files that fail, processes that are killed, and long runs: every fault at every call of the operating system, `kill -9` at every
-//! call that writes, and many readers at once for as long as you like.
+//! File errors, killed processes, and long runs: every fault at every system call, `kill -9` at
+//! every call that writes, and many concurrent readers for any length of time.
 #![cfg(all(feature = "compression", feature = "images"))]
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
@@ -19,7 +19,7 @@ use every_call::Report;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use watchdog::Watchdog;
 
-/// Lets one test run at a time, because faults are the whole process's.
+/// Lets one test run at a time, because faults affect the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -29,7 +29,7 @@ fn turn() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// Combinations of data, fault and call of which the short form takes one.
+/// The short form tests one in this many combinations of data, fault and call.
 const STRIDE: usize = 17;
 
 fn stride() -> usize {
@@ -62,7 +62,7 @@ fn kills_at_any_moment() {
     writing::kills(if testing::is_long() { 500 } else { 10 }, &watchdog);
 }
 
-/// The program of a child that is killed. Does nothing unless the test above has started this process.
+/// The program of a child that is killed. Does nothing unless the test above started this process.
 #[test]
 fn child_writes() {
     writing::child_writes();
@@ -77,13 +77,14 @@ fn every_change_of_data_at_every_call() {
     report.finish("changed files");
 }
 
-/// Eight readers for 20 seconds; `cargo xtask soak` has them read for as long as one likes.
+/// Eight readers for 20 seconds; `cargo xtask soak` runs them for any length of time.
 #[test]
 fn many_readers_for_a_while() {
     soak::soak();
 }
 
-/// The program of the child in which they read. Does nothing unless the test above has started this process.
+/// The program of the child in which they read. Does nothing unless the test above started this
+/// process.
 #[test]
 fn child_soaks() {
     common::quiet();

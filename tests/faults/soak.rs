@@ -1,5 +1,6 @@
-//! Eight readers in one process, for as long as one likes: random data, options and uses, checkpoints into other readers, and faults
-//! from time to time. What is delivered is compared with the model where that knows the format, else with a first, undisturbed run.
+//! Eight readers in one process, for any length of time: random data, options and operations,
+//! checkpoints restored into other readers, and occasional faults. The result is compared with the
+//! model if that knows the format, otherwise with a first, undisturbed run.
 
 #![allow(unsafe_code, reason = "sysconf")]
 
@@ -16,7 +17,7 @@ use cntk_reader::{ErrorKind, Result};
 use cntk_reader_core::format::user::{Registered, Sequences, StreamData, UserChunk, UserDeserializer};
 use cntk_reader_core::runtime::pool;
 use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader_engine::reader::{Epoch, Extensions, ReadConfig, Reader};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::fs;
@@ -26,14 +27,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Readers at a time, each with a thread and a place of its own.
+/// Number of concurrent readers, each with its own thread and place.
 const READERS: usize = 8;
 
-/// Of this many calls that read, one fails and then passes. Five failures in a row, which would be an error, do not happen.
+/// One in this many reading calls has a transient fault. Five failures in a row, which would be an
+/// error, do not happen.
 const ONE_FAULT_IN: u64 = 100;
 
-/// Errors after a storm: each chunk that was being loaded ahead may have its own.
-const MOST_ERRORS: usize = 20;
+/// Maximum number of errors after a storm: each chunk that was being loaded ahead may have its own.
+const MAX_ERRORS: usize = 20;
 
 /// Environment variables: how long the readers read, and the seed.
 const SECONDS: &str = "CNTK_READER_SOAK_SECONDS";
@@ -42,14 +44,15 @@ const SEED: &str = "CNTK_READER_SOAK_SEED";
 /// Seconds of the short form.
 const SHORT: u64 = 20;
 
-/// What memory may grow by after the warm-up, which is the first quarter of the time: a part of what it was, and some bytes.
-/// Readers of random sizes come and go, and the allocator keeps what they had.
+/// Limits for memory growth after the warm-up, the first quarter of the time: a fraction of the
+/// memory in use, plus some bytes. Readers of random sizes come and go, and the allocator keeps
+/// their memory.
 const GROWTH: (f64, u64) = (0.25, 32 << 20);
 
-/// How long threads that have ended may be listed.
+/// How long finished threads may still be listed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the readers in a process of its own, whose memory and descriptors are theirs alone.
+/// Runs the readers in a separate process, so that its memory and descriptors are theirs alone.
 pub fn soak() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = child::this_program();
@@ -67,7 +70,7 @@ pub fn soak() {
     assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
 }
 
-/// What all readers have done.
+/// The work of all readers so far.
 #[derive(Default)]
 struct Done {
     cases: AtomicU64,
@@ -78,7 +81,7 @@ struct Done {
     is_over: AtomicBool,
 }
 
-/// What the process uses.
+/// The resources in use by the process.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     /// Bytes in memory.
@@ -91,10 +94,10 @@ impl Usage {
     fn now() -> Usage {
         let text = fs::read_to_string("/proc/self/statm").expect("Linux");
         let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
-        // SAFETY: the function takes a number and gives one.
+        // SAFETY: the function takes and returns a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
         let count = |path: &str| fs::read_dir(path).expect("Linux").count();
-        // Without the descriptor by which the folder is read.
+        // Without the descriptor through which the folder is read.
         let descriptors = count("/proc/self/fd") - 1;
         Usage { resident: pages * page, descriptors, threads: count("/proc/self/task") }
     }
@@ -153,7 +156,7 @@ pub fn child_soaks() {
     calls::weather(0);
     let open = calls::open_files();
     calls::end();
-    // On a busy machine, a thread that was joined is listed for a moment longer.
+    // On a busy machine, a joined thread stays listed for a moment.
     let most_threads = before.threads + pool::threads() + 1;
     let patience = Instant::now() + PATIENCE;
     while Usage::now().threads > most_threads && Instant::now() < patience {
@@ -193,13 +196,13 @@ impl Done {
     }
 }
 
-/// Prints a line at once.
+/// Prints a line and flushes.
 fn say(line: &str) {
     println!("soak: {line}");
     let _ = std::io::stdout().flush();
 }
 
-/// A panic of any thread ends the process: the others would go on and hide it.
+/// Ends the process at a panic in any thread, which the other threads would hide.
 fn end_at_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -211,7 +214,7 @@ fn end_at_panics() {
 /// A thread with its readers.
 struct Soaking {
     number: usize,
-    /// Its place in the watched folder. What the first one has, the cache folder, belongs to all.
+    /// Its place in the watched folder. All threads share the first one, with the cache folder.
     place: usize,
     folder: PathBuf,
     rng: Rng,
@@ -219,7 +222,7 @@ struct Soaking {
     watchdog: Arc<Watchdog>,
 }
 
-/// What a run reads, and how it is opened.
+/// The data and the way in which a run opens and reads them.
 struct Run {
     name: &'static str,
     open: Box<dyn Fn() -> Result<Reader>>,
@@ -258,7 +261,7 @@ impl Soaking {
         });
     }
 
-    /// A first run, and one with checkpoints, other readers and storms.
+    /// Does a first run, and one with checkpoints, other readers and storms.
     fn compare(&mut self) {
         let run = self.any_run();
         let what = format!("{}, {:?}, {:?}", run.name, run.epoch, run.sizes);
@@ -297,17 +300,17 @@ impl Soaking {
         Run { name, open, sizes, epoch }
     }
 
-    /// The digests of all minibatches of a run.
+    /// Returns the digests of all minibatches of a run.
     fn read(&mut self, run: &Run, is_disturbed: bool) -> Vec<String> {
         let (number, place) = (self.number, self.place);
         let (done, watchdog, rng) = (&self.done, &self.watchdog, &mut self.rng);
-        // Until it succeeds: a storm may rage.
+        // Retries until it succeeds: there may be a storm.
         let again = |what: &mut dyn FnMut() -> Result<()>| {
             let mut errors = 0;
             while let Err(error) = what() {
                 errors += 1;
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-                assert!(errors < MOST_ERRORS, "errors go on after the storm: {error}");
+                assert!(errors < MAX_ERRORS, "errors go on after the storm: {error}");
                 calls::storm(place, false);
                 done.errors.fetch_add(1, Ordering::Relaxed);
             }
@@ -358,7 +361,7 @@ impl Soaking {
     }
 }
 
-/// Numbers, as a user's deserializer has them.
+/// Numbers from a user-defined deserializer.
 struct Numbers {
     streams: [StreamInfo; 1],
     seed: u64,
@@ -395,5 +398,5 @@ fn open_numbers(seed: u64, chunks: u32, lists: bool) -> Result<Reader> {
     let text =
         "traceLevel = 0\nrandomizationWindow = 2\ndeserializers = ([ type = \"Numbers\" ; module = \"m\" ])";
     let options = from_text_with(text, &users)?;
-    Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
+    Reader::open_with(&options, &Extensions { registered: &registered, ..Extensions::default() })
 }

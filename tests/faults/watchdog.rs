@@ -1,20 +1,21 @@
-//! Ends the process when nothing moves any more, and says what it was at.
+//! Ends the process if nothing makes progress, and reports the state of the threads.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks at the threads.
+/// Time between two checks of the threads.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Looks without a sign of life after which the process is ended: a minute, far more than any case takes. Looks are counted and not
-/// seconds, because a process that is stopped for a while, or that the machine has no time for, is not looked at either.
+/// Checks without a sign of life after which the process is ended: a minute, far more than any case
+/// takes. Checks are counted instead of seconds, because a suspended or starved process makes no
+/// checks either.
 const PATIENCE: u32 = 120;
 
-/// What some threads are at.
+/// The activities of the watched threads.
 struct Workers {
-    /// For each, what it is at, and the looks since its last sign of life.
+    /// For each thread, its activity and the number of checks since its last sign of life.
     at: Vec<(String, u32)>,
     is_over: bool,
 }
@@ -26,7 +27,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Begins to watch `count` threads.
+    /// Starts watching `count` threads.
     pub fn new(count: usize) -> Watchdog {
         let at = vec![(String::from("beginning"), 0); count];
         let workers = Arc::new(Mutex::new(Workers { at, is_over: false }));
@@ -48,13 +49,13 @@ impl Watchdog {
         Watchdog { workers, thread: Some(thread) }
     }
 
-    /// A sign of life: thread `number` is at this now.
+    /// Reports the activity of thread `number`, as a sign of life.
     pub fn at(&self, number: usize, what: impl Into<String>) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.at[number] = (what.into(), 0);
     }
 
-    /// The thread is still at what it was at.
+    /// Reports a sign of life with unchanged activity.
     pub fn alive(&self, number: usize) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.at[number].1 = 0;
@@ -71,7 +72,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// What all watched threads are at, and where the system sees each thread of the process.
+/// Reports the activities of all watched threads, and where each thread of the process is according
+/// to the system.
 fn report(workers: &Workers) -> String {
     let mut text = String::new();
     for (number, (what, looks)) in workers.at.iter().enumerate() {

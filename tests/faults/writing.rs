@@ -1,4 +1,5 @@
-//! What the library, its converters and a training loop write, each with every fault, and killed at every call.
+//! Files written by the library, its converters and a training loop, with every fault, and killed
+//! at every call.
 
 use crate::calls::{self, Fault, Plan};
 use crate::common::child;
@@ -27,10 +28,11 @@ use std::time::Duration;
 /// Something that writes files.
 struct Task {
     name: &'static str,
-    /// The kind of the data that it begins with.
+    /// The kind of its input data.
     kind: &'static str,
     run: fn(&Path, &str) -> Result<()>,
-    /// Whether reading goes on where nothing can be written, so that a fault of writing is no error.
+    /// Whether reading continues if nothing can be written, so that a fault of writing is not an
+    /// error.
     is_optional: bool,
 }
 
@@ -74,7 +76,8 @@ const TASKS: &[Task] = &[
     }),
 ];
 
-/// A training loop, whose own writing is no matter of the library: it is killed, and has no other faults.
+/// A training loop. Its own writing is not the library's concern, so it is only killed and has no
+/// other faults.
 const TRAINING: Task = task("checkpoints of a training loop", "text, cache written", train);
 
 fn path(folder: &Path, name: &str) -> String {
@@ -88,8 +91,8 @@ fn read_all(_: &Path, config: &str) -> Result<()> {
     Ok(())
 }
 
-/// Trains for two sweeps, and saves its state after each minibatch as the guide shows: under another name, which then becomes the
-/// right one. What it learns, in place of weights, is a checksum of all minibatches.
+/// Trains for two sweeps, and saves its state after each minibatch as shown in the guide: it writes
+/// a temporary file and renames it. Instead of weights it learns a checksum of all minibatches.
 fn train(folder: &Path, config: &str) -> Result<()> {
     let state = folder.join("out.state");
     let mut reader = Reader::open(&from_text(config)?)?;
@@ -116,7 +119,7 @@ fn train(folder: &Path, config: &str) -> Result<()> {
     }
 }
 
-/// The files that a task has written, by name.
+/// Returns the files that a task has written, by name.
 fn outputs(place: &Place) -> BTreeMap<String, Vec<u8>> {
     calls::exempt(|| {
         let folders = [place.path("data"), place.path("cache")];
@@ -140,7 +143,7 @@ fn remove_outputs(place: &Place) {
     calls::exempt(|| outputs.for_each(|entry| fs::remove_file(entry.path()).expect("removing")));
 }
 
-/// What a task writes undisturbed.
+/// The results of an undisturbed task.
 struct Undisturbed {
     config: String,
     outputs: BTreeMap<String, Vec<u8>>,
@@ -159,7 +162,7 @@ fn undisturbed(task: &Task, place: &Place) -> Undisturbed {
 }
 
 impl Undisturbed {
-    /// No output is another than it should be; with `all` none is missing.
+    /// Checks that every output is correct; with `all`, also that none is missing.
     fn check(&self, place: &Place, all: bool) -> std::result::Result<(), String> {
         let found = outputs(place);
         for (name, content) in &found {
@@ -177,8 +180,8 @@ impl Undisturbed {
     }
 }
 
-/// All faults at all calls of all tasks, also where the file system knows no files without names; of every `stride`-th combination
-/// alone.
+/// Injects all faults into all calls of all tasks, also on a file system without nameless files,
+/// but only every `stride`-th combination.
 pub fn faults(stride: usize, report: &mut Report, watchdog: &Watchdog) {
     for is_named in [false, true] {
         calls::refuse_nameless(is_named);
@@ -215,7 +218,7 @@ fn faults_of(task: &Task, is_named: bool, stride: usize, report: &mut Report, wa
             left if left.is_empty() || plan.count > 1 => Ok(()),
             left => Err(format!("{left:?} are left")),
         });
-        // Whatever happened: without the fault the task does its work.
+        // Without the fault the task always succeeds.
         let again = || {
             (task.run)(&place.path("data"), &undisturbed.config)
                 .map_err(|error| format!("an error after the fault: {error}"))
@@ -226,17 +229,18 @@ fn faults_of(task: &Task, is_named: bool, stride: usize, report: &mut Report, wa
     }
 }
 
-/// The environment of a child: the number of the task, and the call at which it is killed, or nothing if that comes from outside.
+/// The environment of a child: the number of the task, and the call at which it is killed; unset if
+/// it is killed from outside.
 const TASK: &str = "CNTK_READER_TEST_TASK";
 const CALL: &str = "CNTK_READER_TEST_CALL";
-/// Set where the file system knows no files without names.
+/// Set if the file system has no files without names.
 const NAMED: &str = "CNTK_READER_TEST_NAMED";
 
 fn killed_tasks() -> impl Iterator<Item = &'static Task> {
     TASKS.iter().chain([&TRAINING])
 }
 
-/// The program of a child: does the task again and again until it is killed.
+/// The program of a child: repeats the task until it is killed.
 pub fn child_writes() {
     let Some(folder) = child::directory() else { return };
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
@@ -255,7 +259,7 @@ pub fn child_writes() {
     }
 }
 
-/// What killed processes have left.
+/// Results of killed processes.
 #[derive(Default)]
 struct Killed {
     processes: usize,
@@ -264,8 +268,8 @@ struct Killed {
     left_after: usize,
 }
 
-/// Kills processes that write: half of them at a call, which has written half of its bytes, the others at any moment; half of them where
-/// the file system knows no files without names.
+/// Kills processes that write: half of them at a call, which has written half of its bytes, the
+/// others at any moment; half of them on a file system without nameless files.
 pub fn kills(total: usize, watchdog: &Watchdog) {
     let rng = &mut Rng::new(std::process::id().into());
     let tasks = killed_tasks().count();
@@ -293,7 +297,8 @@ pub fn kills(total: usize, watchdog: &Watchdog) {
                 kill_child(&mut command, call.is_none().then(|| Duration::from_micros(rng.range(0, 60_000))));
                 killed.processes += 1;
                 killed.left += place.leftovers().len();
-                // What has its name is whole; the state of training is that of some minibatch.
+                // Every file with its final name is complete; the state of training belongs to some
+                // minibatch.
                 if task.name != TRAINING.name {
                     undisturbed.check(&place, false).unwrap_or_else(|torn| panic!("{what}: {torn}"));
                 }

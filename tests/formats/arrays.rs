@@ -1,4 +1,4 @@
-//! Arrays of NumPy, alone and joined with text by key.
+//! NumPy arrays, alone and joined with text by key.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use cntk_reader_arrays::header::header;
 use std::fs;
 use std::path::Path;
 
-/// Writes an array, and gives its path.
+/// Writes an array, and returns its path.
 fn write(folder: &Path, name: &str, element: &str, shape: &[u64], values: &[u8]) -> String {
     let path = folder.join(name).display().to_string();
     fs::write(&path, [&header(element, shape), values].concat()).expect("writing");
@@ -21,7 +21,7 @@ fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
     values.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-/// Calls `each` with the minibatches of a sweep.
+/// Calls `each` for each minibatch of a sweep.
 fn read(mut reader: Reader, size: u64, mut each: impl FnMut(&Minibatch)) -> Result<(), Error> {
     for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(size))? {
         each(&minibatch?);
@@ -29,7 +29,7 @@ fn read(mut reader: Reader, size: u64, mut each: impl FnMut(&Minibatch)) -> Resu
     Ok(())
 }
 
-/// The values of two arrays of five rows, by the number of their row.
+/// Returns row `row` of an array.
 fn x(row: u64) -> [f32; 6] {
     std::array::from_fn(|place| (row * 6) as f32 + place as f32 + 0.5)
 }
@@ -41,7 +41,7 @@ fn rows_are_joined_with_text_by_key() {
     let features = write(folder.path(), "x.npy", "<f4", &[5, 2, 3], &floats((0..5).flat_map(x)));
     let pixels = write(folder.path(), "p.npy", "|u1", &[5], &[0, 1, 128, 254, 255]);
     let ctf = folder.path().join("y.ctf").display().to_string();
-    // Another order, a row that has no line, and a line that has no row.
+    // Another order, a row without a line, and a line without a row.
     fs::write(&ctf, "3 |y 30\n0 |y 1\n9 |y 9\n4 |y 40\n1 |y 10\n").expect("writing");
     let text = format!(
         "traceLevel = 0 ; deserializers = (
@@ -77,7 +77,7 @@ fn rows_are_joined_with_text_by_key() {
 }
 
 #[test]
-fn lengths_make_sequences_of_rows() {
+fn lengths_group_rows_into_sequences() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let values = write(folder.path(), "x.npy", "<f4", &[6, 1], &floats((0..6u8).map(f32::from)));
@@ -96,7 +96,7 @@ fn lengths_make_sequences_of_rows() {
 }
 
 #[test]
-fn sequences_of_lengths_are_joined_with_text_by_key() {
+fn row_sequences_are_joined_with_text_by_key() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let values = write(folder.path(), "x.npy", "<f4", &[6, 1], &floats((0..6u8).map(f32::from)));
@@ -127,7 +127,7 @@ fn sequences_of_lengths_are_joined_with_text_by_key() {
 }
 
 #[test]
-fn precision_is_that_of_float32_alone() {
+fn only_float32_follows_the_precision() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let doubles = [0.1f64, 0.2].map(f64::to_le_bytes).concat();
@@ -151,9 +151,9 @@ fn precision_is_that_of_float32_alone() {
     }
 }
 
-/// Each type of NumPy with the type of its streams, and the values of both.
+/// Each NumPy type with the type of its streams, and the values of both.
 #[test]
-fn integers_and_truth_values_keep_their_types() {
+fn integers_and_booleans_keep_their_types() {
     fn check<T: Element>(descr: &str, stored: &[u8], expected: &[T]) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = write(folder.path(), "x.npy", descr, &[expected.len() as u64], stored);
@@ -181,7 +181,7 @@ fn integers_and_truth_values_keep_their_types() {
 }
 
 #[test]
-fn values_that_no_stream_can_hold_are_errors_with_their_places() {
+fn unrepresentable_values_are_located_errors() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     for (descr, stored, found) in [
@@ -198,7 +198,7 @@ fn values_that_no_stream_can_hold_are_errors_with_their_places() {
 }
 
 #[test]
-fn checkpoints_notice_other_values() {
+fn checkpoints_detect_changed_values() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let open = |values: [f32; 4]| {
@@ -213,7 +213,7 @@ fn checkpoints_notice_other_values() {
 }
 
 #[test]
-fn another_file_is_named() {
+fn files_of_other_formats_are_recognized() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let sound = write(folder.path(), "x.npy", "<f4", &[1], &floats([0.0]));

@@ -1,5 +1,5 @@
-//! Files that change while a reader uses them, or whose index cache is of other data: an error that says so, and never the data of
-//! other sequences.
+//! Files that change while a reader uses them, or whose index cache belongs to other data: an error
+//! says so, and data of other sequences are never delivered.
 
 use crate::common;
 #[path = "../changed/opened_again.rs"]
@@ -18,10 +18,11 @@ use std::time::{Duration, SystemTime};
 const SEQUENCES: usize = 20_000;
 const LINE: usize = 16;
 
-/// Longer than the steps in which any file system counts time.
+/// Longer than the timestamp resolution of any file system.
 const TICK: Duration = Duration::from_millis(30);
 
-/// Lines `id |x value`; both are numbers of five digits, and the value of `id` is `id + shift`.
+/// Returns lines `id |x value`; both are numbers of five digits, and the value of `id` is `id +
+/// shift`.
 fn text(first: usize, shift: usize) -> String {
     let text: String =
         (first..first + SEQUENCES).map(|id| format!("{id:05} |x {:05}\r\n", id + shift)).collect();
@@ -44,7 +45,7 @@ impl Data {
         self.folder.path().join(name)
     }
 
-    /// Writes data to a file, which keeps its inode if it is there.
+    /// Writes data to a file, keeping the inode of an existing file.
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path("text"), text).expect("writing");
         if self.is_binary {
@@ -79,7 +80,8 @@ impl Data {
     }
 }
 
-/// Reads an epoch, with `between` after the first minibatch; gives the keys and values, or the error.
+/// Reads an epoch, with `between` after the first minibatch. Returns the keys and values, or the
+/// error.
 fn read(mut reader: Reader, between: impl FnOnce()) -> Result<Vec<(u64, f32)>, Error> {
     let mut between = Some(between);
     let mut found = Vec::new();
@@ -101,7 +103,7 @@ fn expect_changed(error: &Error, path: &Path) {
 }
 
 #[test]
-fn a_file_that_is_written_to_while_it_is_read_is_an_error() {
+fn file_written_while_read_is_an_error() {
     for is_binary in [false, true] {
         let data = Data::new(is_binary);
         data.write("data", &text(0, 7));
@@ -111,7 +113,7 @@ fn a_file_that_is_written_to_while_it_is_read_is_an_error() {
             .map(|found| found.len())
             .expect_err("other data");
         expect_changed(&error, &data.path("data"));
-        // It is shorter now, or longer.
+        // Make it shorter, or longer.
         for sequences in [SEQUENCES / 2, 2 * SEQUENCES] {
             data.write("data", &text(0, 7));
             let reader = data.open("").expect("a reader");
@@ -127,7 +129,7 @@ fn a_file_that_is_written_to_while_it_is_read_is_an_error() {
 }
 
 #[test]
-fn a_file_that_is_replaced_by_renaming_is_read_to_its_end() {
+fn file_replaced_by_renaming_is_read_to_its_end() {
     for is_binary in [false, true] {
         let data = Data::new(is_binary);
         data.write("data", &text(0, 7));
@@ -143,7 +145,7 @@ fn a_file_that_is_replaced_by_renaming_is_read_to_its_end() {
     }
 }
 
-/// The cache beside the data.
+/// Returns the cache beside the data.
 fn cache(data: &Data) -> PathBuf {
     let entries = fs::read_dir(data.folder.path()).expect("the folder");
     let mut paths = entries.map(|entry| entry.expect("an entry").path());
@@ -158,7 +160,8 @@ fn set_time(path: &Path, time: SystemTime) {
         .expect("setting the time");
 }
 
-/// Replaces the data by others of which the first and the last sequences are alike, with an older time, as `cp -p` does.
+/// Replaces the data, except for the first and the last sequences, with an older time, as `cp -p`
+/// does.
 fn replace_inside(data: &Data) {
     let mut lines: Vec<String> = text(0, 7).split_inclusive('\n').map(str::to_owned).collect();
     lines[100..SEQUENCES - 100].reverse();
@@ -172,7 +175,7 @@ fn check(found: &[(u64, f32)]) {
 }
 
 #[test]
-fn a_cache_of_data_that_were_replaced_by_older_ones_is_not_used() {
+fn cache_of_data_replaced_by_older_data_is_not_used() {
     let data = Data::new(false);
     data.write("data", &text(0, 7));
     let open = || data.open("cacheIndex = true").expect("a reader");
@@ -187,7 +190,7 @@ fn a_cache_of_data_that_were_replaced_by_older_ones_is_not_used() {
 }
 
 #[test]
-fn a_cache_of_cntk_is_held_against_the_ids_of_the_data() {
+fn cache_of_cntk_is_checked_against_the_ids() {
     let data = Data::new(false);
     data.write("data", &text(0, 7));
     let open = || data.open("cacheIndex = true").expect("a reader");
@@ -201,7 +204,7 @@ fn a_cache_of_cntk_is_held_against_the_ids_of_the_data() {
     replace_inside(&data);
     let error = match data.open("cacheIndex = true").and_then(|reader| read(reader, || ())) {
         Err(error) => error,
-        // The few places that are looked at when the reader is opened can be enough.
+        // The few places checked when the reader is opened may suffice.
         Ok(found) => return check(&found),
     };
     assert!(error.message().starts_with("The index cache"), "{error}");
@@ -209,7 +212,7 @@ fn a_cache_of_cntk_is_held_against_the_ids_of_the_data() {
 }
 
 #[test]
-fn a_time_that_an_archive_has_cut_to_seconds_is_the_same() {
+fn times_truncated_to_seconds_are_equal() {
     let data = Data::new(false);
     data.write("data", &text(0, 7));
     let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789);

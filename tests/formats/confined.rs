@@ -1,4 +1,5 @@
-//! `confinePaths`: paths that data files name lead to the folder of the file that names them, or to allowed folders.
+//! `confinePaths`: paths that data files name must lead to the folder of the file that names them,
+//! or to allowed folders.
 
 use crate::common;
 
@@ -37,7 +38,8 @@ impl Data {
         fs::write(self.path(name), content).expect("writing");
     }
 
-    /// Writes two lines to a file in `own`: the first names the file in `own`, the second that in `other`.
+    /// Writes two lines to a file in `own`: the first names the file in `own`, the second the file
+    /// in `other`.
     fn list(&self, name: &str, line: impl Fn(usize, String) -> String, file: &str) -> String {
         let lines = ["own", "other"].iter().enumerate();
         let text: String = lines
@@ -60,13 +62,13 @@ fn open(options: ReaderOptions, deserializers: &str) -> Result<(), Error> {
     Reader::builder().config_text(&text)?.options(options).open().map(drop)
 }
 
-/// Checks that the second line of `list` leads to where it may not.
+/// Checks that the path in the second line of `list` is refused.
 fn check(data: &Data, what: &str, deserializers: &str, list: &str, path: &str) {
     let path = data.path(path);
     let result = open(ReaderOptions::new(), deserializers);
     assert!(result.is_ok(), "{what}: {:?}", result.err());
     let error = open(ReaderOptions::new().confine_paths::<&str>(&[]), deserializers).expect_err(what);
-    let message = format!("The path '{path}' leads out of the folders that are allowed.");
+    let message = format!("The path '{path}' leads outside the allowed folders.");
     assert_eq!(error.message(), message, "{what}");
     let location = (error.location().file.as_deref(), error.location().line);
     assert_eq!(location, (Some(list), Some(2)), "{what}");
@@ -103,7 +105,7 @@ fn paths_of_speech_are_confined() {
         data.features("")
     );
     check(&data, "lattices", &lattices, &toc, "other/a.lat");
-    // A table of contents elsewhere, whose own folder is that of its lattices.
+    // A table of contents elsewhere, in the same folder as its lattices.
     fs::write(&toc, format!("u0={}[0]\n", data.path("own/a.lat"))).expect("writing");
     data.write("other/toc", format!("u1={}[0]\n", data.path("other/a.lat")));
     fs::write(&index, format!("{toc}\n{}\n", data.path("other/toc"))).expect("writing");
@@ -122,7 +124,7 @@ fn paths_of_images_are_confined() {
     };
     let list = data.list("zips", |_, path| format!("{path}@/s420.jpg\t0"), "a.zip");
     check(&data, "zip files", &images(&list), &list, "other/a.zip");
-    // Members of zip files are never written to a disk, so their names lead nowhere.
+    // Members of zip files are never written to disk, so their names are harmless.
     let list = data.list("files", |_, path| format!("{path}\t0"), "a.mfc");
     check(&data, "image files", &images(&list), &list, "other/a.mfc");
     let up = data.path("own/../other/a.mfc");
@@ -131,7 +133,7 @@ fn paths_of_images_are_confined() {
 }
 
 #[test]
-fn allowed_folders_alone_are_a_mistake() {
+fn allowed_folders_without_confinement_are_refused() {
     let data = Data::new();
     let list = data.list("x.scp", |number, path| format!("u{number}.mfc={path}[0,9]"), "a.mfc");
     let text = format!("traceLevel=0\nallowedFolders=(/tmp)\ndeserializers=({})", data.features(&list));

@@ -1,8 +1,9 @@
-//! The extended example of CNTK's page about its text format: several samples and streams to a sequence, ids that may be
-//! left out on the lines that follow, streams with short names in the file.
+//! The extended example of CNTK's page about its text format: sequences of several samples and
+//! streams, ids that may be left out on continuation lines, streams with short names in the file.
 //!
-//! The page says that the file has five sequences. CNTK 2.7 refuses it, whatever its `maxErrors`: sequence 333 has no
-//! sample of the stream `a`. So does this reader, unless `strictSequences` is false.
+//! The page says that the file has five sequences. CNTK 2.7 refuses it, whatever its `maxErrors`:
+//! sequence 333 has no sample of the stream `a`. This reader does the same, unless
+//! `strictSequences` is false.
 
 use cntk_reader::{CtfDeserializer, Epoch, ErrorKind, Minibatch, Reader, ReaderOptions, Result};
 
@@ -22,7 +23,7 @@ const EXAMPLE: &str = "100 |a 1 2 3 |b 100 200
 /// A sequence: its key and its samples of both streams.
 type Sequence = (u64, Vec<[f32; 3]>, Vec<[f32; 2]>);
 
-/// The sequences of the file, without sequence 333.
+/// Returns the sequences of the file, without sequence 333.
 fn expected() -> Vec<Sequence> {
     let short = (vec![[1.0, 2.0, 3.0]], vec![[100.0, 200.0]]);
     vec![
@@ -41,7 +42,7 @@ fn expected() -> Vec<Sequence> {
     ]
 }
 
-/// The samples of each sequence in a stream of `N` values a sample.
+/// Returns the samples of each sequence in a stream of `N` values per sample.
 fn samples<const N: usize>(minibatch: &Minibatch, stream: &str) -> Vec<Vec<[f32; N]>> {
     let stream = minibatch.stream(stream).expect("a stream");
     let values = stream.dense::<f32>().expect("values").as_chunks::<N>().0;
@@ -78,7 +79,7 @@ fn read(text: &str, minibatch_size: u64, strict: bool) -> Result<Vec<Sequence>> 
 }
 
 #[test]
-fn as_published_it_is_refused_by_cntks_rules() {
+fn published_example_is_refused_by_the_rules_of_cntk() {
     let error = read(EXAMPLE, 100, true).expect_err("sequence 333 has no sample of a");
     assert_eq!(error.kind(), ErrorKind::Data);
     assert!(error.message().starts_with("Malformed input file"), "{error}");
@@ -86,14 +87,14 @@ fn as_published_it_is_refused_by_cntks_rules() {
 }
 
 #[test]
-fn as_published_it_is_read_by_the_pages_rules() {
+fn published_example_is_read_by_the_rules_of_the_page() {
     for minibatch_size in [1, 4, 100] {
         assert_eq!(read(EXAMPLE, minibatch_size, false).expect("four sequences"), expected());
     }
 }
 
 #[test]
-fn without_its_fault_it_is_read_by_either_rules() {
+fn corrected_example_is_read_by_both_rules() {
     let text: String =
         EXAMPLE.lines().filter(|line| !line.starts_with("333")).map(|line| format!("{line}\n")).collect();
     for strict in [true, false] {

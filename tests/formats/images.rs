@@ -1,5 +1,5 @@
-//! Readers of images: where images come from, which of them are invalid, what is drawn for which, and checkpoints. What decoders
-//! and transforms make of pixels is tested by `images_decode.rs` and `images_transform.rs`.
+//! Image readers: the sources of images, invalid images, the assignment of random draws, and
+//! checkpoints. Decoders and transforms are tested by `images_decode.rs` and `images_transform.rs`.
 
 use crate::common;
 
@@ -12,8 +12,8 @@ use std::path::Path;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files");
 
-/// The configuration of a reader of one deserializer of images, which are scaled to 4 x 3 pixels unless `transforms` says
-/// otherwise.
+/// The configuration of a reader of one image deserializer, which scales images to 4 x 3 pixels
+/// unless `transforms` is set.
 struct Setup<'a> {
     kind: &'a str,
     file: String,
@@ -53,7 +53,7 @@ impl<'a> Setup<'a> {
             "{reader}\nrandomize=false\ntraceLevel=0\ndeserializers=({first}[type={kind};module=ImageReader;\
              file=\"{file}\";{images}\ninput=[features=[transforms=({transforms})]\nlabels=[labelDim={label_dim}]]]{others})"
         );
-        // The first of two equal keys would count.
+        // The first of two equal keys would take precedence.
         let text =
             if reader.contains("randomize=true") { text.replace("\nrandomize=false", "") } else { text };
         Reader::open(&language::from_text(&text)?)
@@ -66,7 +66,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// The images of a minibatch, each with its key and label.
+/// Returns the images of a minibatch, each with its key and label.
 fn images(minibatch: &Minibatch) -> Vec<(u64, Option<i32>, Vec<f32>)> {
     let Some(stream) = minibatch.streams.first() else { return Vec::new() };
     let values = stream.dense::<f32>().expect("floats");
@@ -80,7 +80,7 @@ fn images(minibatch: &Minibatch) -> Vec<(u64, Option<i32>, Vec<f32>)> {
     samples.map(|(i, sample)| (minibatch.keys[i], label(i), sample.to_vec())).collect()
 }
 
-/// All images of an epoch of one sweep, one after the other.
+/// Returns all images of an epoch of one sweep, one after the other.
 fn sweep(setup: &Setup<'_>, minibatch: u64) -> Vec<(u64, Option<i32>, Vec<f32>)> {
     let mut reader = setup.started(Epoch::sweeps(1).minibatch_size(minibatch));
     let mut all = Vec::new();
@@ -93,7 +93,8 @@ fn sweep(setup: &Setup<'_>, minibatch: u64) -> Vec<(u64, Option<i32>, Vec<f32>)>
     }
 }
 
-/// Writes a map of one image for each of these names, in the folder of the tests' images; labels count up to 3.
+/// Writes a map of one image for each of these names, in the folder of the tests' images; labels
+/// count up to 3.
 fn map_of(folder: &Path, names: &[&str]) -> String {
     let mut text = String::new();
     for (number, name) in names.iter().enumerate() {
@@ -113,7 +114,7 @@ fn keys_and_labels(all: &[(u64, Option<i32>, Vec<f32>)]) -> Vec<(u64, i32)> {
 }
 
 #[test]
-fn files_and_members_of_zip_files_give_the_same_image() {
+fn files_and_zip_members_give_the_same_image() {
     let all = sweep(&Setup::of(format!("{FILES}/map2.txt")), 2);
     assert_eq!(keys_and_labels(&all), [(0, 1), (1, 2), (2, 0)]);
     assert!(all.iter().all(|(_, _, pixels)| *pixels == all[0].2 && pixels.len() == 36));
@@ -134,7 +135,7 @@ fn lines_of_base64_give_the_same_images_as_files() {
     assert!(some.iter().all(|(_, _, pixels)| pixels == file));
 }
 
-/// Lines of Base64: those that are good have an image, those that are bad a text.
+/// Writes lines of Base64: good ones contain an image, bad ones a text.
 fn base64_of(folder: &Path, good: &[bool]) -> String {
     let text = std::fs::read_to_string(format!("{FILES}/b64.txt")).expect("a file");
     let lines: Vec<&str> = text.lines().collect();
@@ -145,7 +146,7 @@ fn base64_of(folder: &Path, good: &[bool]) -> String {
 }
 
 #[test]
-fn invalid_images_are_left_out_and_counted() {
+fn invalid_images_are_skipped_and_counted() {
     let folder = folder();
     let outcomes = |good: &[bool], max_errors: &str| {
         let setup = Setup { reader: max_errors, ..Setup::base64(base64_of(folder.path(), good)) };
@@ -161,14 +162,15 @@ fn invalid_images_are_left_out_and_counted() {
     let expected = [(Ok(1), 1), (Ok(0), 2), (Err(message.to_owned()), 3)];
     assert_eq!(outcomes(&[true, false, true], "maxErrors=0"), expected);
     assert_eq!(outcomes(&[true, false, true], "maxErrors=1"), [(Ok(1), 1), (Ok(0), 2), (Ok(1), 3)]);
-    // Without an image after it, the limit is compared at the end of the sweep. (CNTK 2.7 does not compare it.)
+    // Without an image after it, the limit is checked at the end of the sweep. (CNTK 2.7 does not
+    // check it.)
     let expected = [(Ok(1), 1), (Ok(1), 2), (Err(message.to_owned()), 3)];
     assert_eq!(outcomes(&[true, true, false], "maxErrors=0"), expected);
     assert_eq!(outcomes(&[true, true, false], "maxErrors=1"), [(Ok(1), 1), (Ok(1), 2), (Ok(0), 3)]);
 }
 
 #[test]
-fn images_that_cannot_be_read_are_errors_where_nothing_is_tolerated() {
+fn unreadable_images_are_errors_without_tolerance() {
     let folder = folder();
     for name in ["missing.png", "notimage.jpg", "empty.jpg", "s.gif", "trunc.png"] {
         let setup = Setup::of(map_of(folder.path(), &["p8x8.png", name, "p9x13.png"]));
@@ -181,14 +183,14 @@ fn images_that_cannot_be_read_are_errors_where_nothing_is_tolerated() {
         assert_eq!((location.file.as_deref(), location.line), (Some(setup.file.as_str()), Some(2)));
         assert_eq!((location.stream.as_deref(), location.key.as_deref()), (Some("features"), Some("1")));
         assert!(error.detail().contains("exceeded the specified maximum number '0'"), "{error}");
-        // It does not go away: the next read goes on behind it.
+        // The error is reported once: the next read continues past it.
         let read = reader.read().expect("the third image");
         assert_eq!((images(&read)[0].0, read.end_of_epoch), (2, true), "{name}");
     }
 }
 
 #[test]
-fn members_that_are_missing_are_errors_when_the_reader_is_opened() {
+fn missing_zip_members_are_errors_on_opening() {
     let folder = folder();
     let map = folder.path().join("map.txt");
     let error = |path: &str| {
@@ -212,8 +214,8 @@ fn members_that_are_missing_are_errors_when_the_reader_is_opened() {
     }
 }
 
-/// A crop at random of an image of 64 x 48 pixels, and the crop that each image of a minibatch got, as a number: that of the
-/// crops which minibatches of one image get.
+/// A random crop of an image of 64 x 48 pixels. [`crops`] returns each crop's position among the
+/// crops that minibatches of one image get.
 const CROP: &str = "[type=Crop;cropType=RandomSide;sideRatio=0.5;seed=3]:[type=Transpose]";
 
 fn copies(folder: &Path, count: usize) -> String {
@@ -226,7 +228,7 @@ fn crops(setup: &Setup<'_>, count: usize) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn minibatches_that_are_dropped_have_drawn() {
+fn dropped_minibatches_consume_draws() {
     let folder = folder();
     let file = copies(folder.path(), 60);
     let setup = Setup { transforms: CROP, ..Setup::of(file.as_str()) };
@@ -235,7 +237,7 @@ fn minibatches_that_are_dropped_have_drawn() {
         let first = &images(minibatch)[0].2;
         crops.iter().position(|crop| crop == first).expect("a crop of the first engine")
     };
-    // As recorded from CNTK 2.7, which always has one minibatch read ahead.
+    // As recorded from CNTK 2.7, which always reads one minibatch ahead.
     for (prefetch, expected) in [("prefetch=true", [0, 1, 3, 4, 6]), ("prefetch=false", [0, 1, 2, 3, 4])] {
         let setup = Setup { reader: prefetch, transforms: CROP, ..Setup::of(file.as_str()) };
         let mut reader = setup.started(Epoch::unlimited().minibatch_size(4));
@@ -256,7 +258,7 @@ fn minibatches_that_are_dropped_have_drawn() {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn thread_count_does_not_change_images() {
     let folder = folder();
     let names = ["s420.jpg", "s64x48.png", "p9x13.png", "s444.jpg", "n16x12.png", "sprog.jpg", "j420.jpg"];
     let file = map_of(folder.path(), &names);
@@ -286,7 +288,7 @@ fn threads_change_nothing() {
 }
 
 #[test]
-fn views_are_sequences_of_their_own() {
+fn views_are_separate_sequences() {
     let folder = folder();
     let file = map_of(folder.path(), &["s64x48.png", "p13x9.png"]);
     let transforms = "[type=Crop;cropType=MultiView10;cropSize=5:4]:[type=Transpose]";
@@ -299,7 +301,7 @@ fn views_are_sequences_of_their_own() {
     views.sort();
     views.dedup();
     assert_eq!(views.len(), 10);
-    // Without copies there is the first view alone.
+    // Without copies there is only the first view.
     let one = sweep(&Setup { transforms, ..Setup::of(file.as_str()) }, 7);
     assert_eq!(one, [all[0].clone(), all[10].clone()]);
 }
@@ -325,7 +327,7 @@ fn images_are_joined_by_key() {
     assert_eq!(keys(&secondary), [3, 1, 2]);
     let primary = Setup { others: format!(":{section}"), ..Setup::of(file.as_str()) };
     assert_eq!(keys(&primary), [1, 2, 3]);
-    // Of several lines with a key the last one is found.
+    // Of several lines with the same key the last one is found.
     std::fs::write(&map, [1, 2, 3].map(line).concat() + &line(1).replace("\t1\n", "\t2\n")).expect("a map");
     let mut reader = secondary.started(Epoch::sweeps(1).minibatch_size(10));
     let read = reader.read().expect("a minibatch");
@@ -334,7 +336,7 @@ fn images_are_joined_by_key() {
 }
 
 #[test]
-fn shapes_become_known_with_the_first_image_and_stay() {
+fn shapes_are_fixed_by_the_first_image() {
     let folder = folder();
     let file = map_of(folder.path(), &["p13x9.png", "p13x9.bmp", "p9x13.png"]);
     let setup = Setup { transforms: "[type=Transpose]", ..Setup::of(file) };
@@ -359,7 +361,8 @@ fn reproducible_draws_continue_after_a_checkpoint_and_with_other_workers() {
     let setup =
         |images| Setup { images, reader: "randomize=true", transforms: CROP, ..Setup::of(file.as_str()) };
     let reproducible = setup("reproducibleTransforms=true;");
-    // Two sweeps, in an order that does not depend on workers; what each image looks like in which sweep.
+    // Two sweeps, in an order that does not depend on workers, with each image's content in each
+    // sweep.
     let read_all = |reader: &mut Reader| {
         let mut all = Vec::new();
         loop {
@@ -394,7 +397,7 @@ fn reproducible_draws_continue_after_a_checkpoint_and_with_other_workers() {
     together.sort();
     expected.sort();
     assert!(together == expected, "other workers draw something else");
-    // Draws in CNTK's way go on from where they are, and are not what the checkpoint promises.
+    // CNTK's draws continue from the current state, which is not what the checkpoint promises.
     let error = setup("").open().expect("a reader").restore(&checkpoint).expect_err("other draws");
     assert!(error.message().contains("random transforms: checkpoint 'reproducible'"), "{error}");
 }
@@ -422,7 +425,8 @@ fn sizes_members_and_memory_are_known() {
     assert_eq!([0, 1].map(|i| reader.corpus().text_of(read.keys[i])), ["7", "3"]);
 }
 
-/// Each read of an epoch of single images: keys and labels, or the message of the error.
+/// Returns for each read of an epoch of single images the keys and labels, or the message of the
+/// error.
 fn reads(setup: &Setup<'_>, count: usize) -> Vec<std::result::Result<Vec<(u64, i32)>, String>> {
     let mut reader = setup.started(Epoch::sweeps(1).minibatch_size(1));
     let read = |_| match reader.read() {
@@ -432,16 +436,16 @@ fn reads(setup: &Setup<'_>, count: usize) -> Vec<std::result::Result<Vec<(u64, i
     (0..count).map(read).collect()
 }
 
-/// The image of the first line of Base64.
+/// Returns the image of the first line of Base64.
 fn base64_image() -> String {
     let text = std::fs::read_to_string(format!("{FILES}/b64.txt")).expect("a file");
     text.lines().next().and_then(|line| line.split('\t').nth(1)).expect("a line").to_owned()
 }
 
-/// CNTK looks for a tab across the ends of lines, and so delivers another line's image with this line's label; of lines of one
-/// key it drops all but the first, and ends the sweep before its end.
+/// CNTK looks for a tab across line ends, and so delivers another line's image with this line's
+/// label; of lines with the same key it drops all but the first, and ends the sweep early.
 #[test]
-fn a_line_of_base64_never_has_the_data_of_another() {
+fn base64_lines_never_mix() {
     let folder = folder();
     let image = base64_image();
     let file = folder.path().join("images.txt");
@@ -464,7 +468,7 @@ fn a_line_of_base64_never_has_the_data_of_another() {
     );
 }
 
-/// CNTK finds a chunk's record n by the number of a view: it delivers record n / 10.
+/// CNTK looks up a chunk's record by the number of a view: it delivers record n / 10 for record n.
 #[test]
 fn views_of_base64_are_found_by_the_key_of_their_record() {
     let folder = folder();
@@ -494,7 +498,7 @@ fn views_of_base64_are_found_by_the_key_of_their_record() {
     assert_eq!(views.len(), keys.len() * first_view.len());
 }
 
-/// CNTK finds the place of an image by its key, and delivers the last one of a key for all of its lines.
+/// CNTK looks up an image by its key, and delivers the last image of a key for all of its lines.
 #[test]
 fn lines_of_one_key_have_their_own_images() {
     let folder = folder();

@@ -1,6 +1,6 @@
-//! Images have exactly the channels that were asked for, whatever their format and their stored channels are.
+//! Images have exactly the requested channels, whatever their format and stored channels.
 
-// What these helpers unwrap are images that they write themselves.
+// These helpers only unwrap results about images that they write themselves.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const WIDTH: usize = 5;
 const HEIGHT: usize = 3;
 
-/// Red, green, blue and alpha of a pixel.
+/// Returns red, green, blue and alpha of a pixel.
 fn pixel(index: usize) -> [u8; 4] {
     let value = |step: usize| (index * step + 17 * step) as u8;
     [value(31), value(57), value(83), [255, 128, 0][index % 3]]
@@ -22,7 +22,7 @@ fn pixels() -> impl Iterator<Item = [u8; 4]> {
     (0..WIDTH * HEIGHT).map(pixel)
 }
 
-/// What is stored of the pixels.
+/// The stored components of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stored {
     Gray,
@@ -35,12 +35,12 @@ enum Stored {
     Rgba16,
 }
 
-/// The formula that a format has for the brightness of colors.
+/// The formula that a format uses for the luma of colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Luma {
     Common,
     Png,
-    /// Of 16 bits, of which the upper 8 are left.
+    /// Of 16 bits, of which the upper 8 are kept.
     DeepPng,
 }
 
@@ -57,7 +57,7 @@ fn luma([r, g, b]: [u8; 3], luma: Luma) -> u8 {
     }
 }
 
-/// An image file, the colors that it shows, and its formula for their brightness.
+/// An image file, its visible colors, and its luma formula.
 struct File {
     name: String,
     bytes: Vec<u8>,
@@ -65,7 +65,8 @@ struct File {
     luma: Luma,
 }
 
-/// The colors of stored pixels. Formats drop the alpha, but TIFF, whose library multiplies by it: its alpha is 255 here.
+/// Returns the colors of stored pixels. Formats drop the alpha, except for TIFF, whose library
+/// multiplies by it: its alpha is 255 here.
 fn colors(stored: Stored) -> Vec<[u8; 3]> {
     let is_gray = matches!(stored, Stored::Gray | Stored::GrayAlpha | Stored::Gray16);
     pixels().map(|[r, g, b, _]| if is_gray { [r; 3] } else { [r, g, b] }).collect()
@@ -130,7 +131,7 @@ fn webp_of(stored: Stored) -> File {
     File { name: format!("{stored:?}.webp"), bytes, colors: colors(stored), luma: Luma::Common }
 }
 
-/// A BMP with 8 bits and a palette, 24 bits, or 32 bits.
+/// Returns a BMP with 8 bits and a palette, 24 bits, or 32 bits.
 fn bmp_of(stored: Stored) -> File {
     let bits = match stored {
         Stored::Palette | Stored::Gray => 8u16,
@@ -168,7 +169,7 @@ fn bmp_of(stored: Stored) -> File {
     File { name: format!("{stored:?}.bmp"), bytes, colors: colors(stored), luma: Luma::Common }
 }
 
-/// A TIFF of one strip. An alpha is 255, and said to be separate.
+/// Returns a TIFF of one strip. An alpha is 255, and marked as unassociated.
 fn tiff_of(stored: Stored) -> File {
     let (count, depth, photometric) = match stored {
         Stored::Gray => (1u32, 8u32, 1u32),
@@ -262,7 +263,7 @@ fn all_files() -> Vec<File> {
     files
 }
 
-/// The values of the only image of a map, and their shape.
+/// Returns the values of the only image of a map, and their shape.
 fn read(folder: &Path, image: &Path, keys: &str, transforms: &str) -> Result<(Vec<usize>, Vec<f32>), String> {
     common::quiet();
     let map = folder.join("map.txt");
@@ -295,7 +296,7 @@ fn scale(width: usize, height: usize, channels: usize) -> String {
 }
 
 #[test]
-fn every_format_delivers_the_channels_that_were_asked_for() {
+fn every_format_delivers_the_requested_channels() {
     let folder = tempfile::tempdir().unwrap();
     for file in all_files() {
         let path = folder.path().join(&file.name);
@@ -310,15 +311,15 @@ fn every_format_delivers_the_channels_that_were_asked_for() {
             let scaled = scale(WIDTH, HEIGHT, channels);
             assert_eq!(found(&scaled), (vec![channels, WIDTH, HEIGHT], values.clone()), "{name} scaled");
             assert_eq!(found(&format!("{scaled}:[type=Transpose]")), transposed, "{name} scaled, transposed");
-            // A column or a pixel of one color: each channel stays by itself.
+            // In a column or a pixel of one color, each channel stays separate.
             let (shape, values) = found(&scale(1, 1, channels));
             assert_eq!((shape, values.len()), (vec![channels, 1, 1], channels), "{name} as one pixel");
         }
-        // One channel is gray, whichever key says so.
+        // One channel is gray, whichever key requests it.
         let gray = (vec![1, WIDTH, HEIGHT], interleaved(&file, 1));
         let found = read(folder.path(), &path, "", &scale(WIDTH, HEIGHT, 1));
         assert_eq!(found, Ok(gray), "{} as one channel", file.name);
-        // More channels than there are would lie outside of the image.
+        // More channels than exist would be out of bounds.
         let error = read(folder.path(), &path, "grayscale=true", &scale(WIDTH, HEIGHT, 3)).unwrap_err();
         assert!(error.contains("Scale expects images of 3 channels, but this image has 1"), "{error}");
         // Two channels are neither gray nor colors.
@@ -327,9 +328,9 @@ fn every_format_delivers_the_channels_that_were_asked_for() {
     }
 }
 
-/// Four channels are what CNTK delivers of WebP images with alpha; here they have to be asked for.
+/// CNTK delivers four channels for WebP images with alpha; here they have to be requested.
 #[test]
-fn four_channels_are_those_of_webp_with_alpha() {
+fn only_webp_with_alpha_has_four_channels() {
     let folder = tempfile::tempdir().unwrap();
     for file in all_files() {
         let path = folder.path().join(&file.name);
@@ -346,7 +347,7 @@ fn four_channels_are_those_of_webp_with_alpha() {
 }
 
 #[test]
-fn jpegs_have_the_channels_that_were_asked_for() {
+fn jpegs_have_the_requested_channels() {
     let folder = tempfile::tempdir().unwrap();
     let images = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/images/files/images");
     for name in ["sgray.jpg", "j444.jpg", "j420.jpg", "jrgb.jpg", "scmyk.jpg", "sprog.jpg", "jarith.jpg"] {

@@ -1,6 +1,7 @@
-//! Reproducible draws: what streams of one sequence share, and how users' transforms and targets learn of it.
+//! Reproducible draws: what the streams of a sequence share, and how user-defined transforms and
+//! targets learn of it.
 
-// What these helpers unwrap are files that they write themselves, or readers of them.
+// These helpers only unwrap results about files that they write themselves, and readers of them.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -14,14 +15,15 @@ use std::sync::{Arc, Mutex};
 const SIDE: usize = 40;
 const IMAGES: usize = 24;
 
-/// A gray image whose pixels say where they are: columns in blue of the image, rows in red.
+/// Writes a color image whose pixels encode their position: columns in the image's blue, rows in
+/// its red.
 fn write_images(folder: &Path) {
     let mut bytes = format!("P6\n{SIDE} {SIDE}\n255\n").into_bytes();
     for index in 0..SIDE * SIDE {
         bytes.extend([(index / SIDE) as u8, 0, (index % SIDE) as u8]);
     }
     std::fs::write(folder.join("i.ppm"), bytes).unwrap();
-    // The masks are listed in another order, so that only keys say what belongs together.
+    // The masks are listed in another order, so that only keys connect them with their images.
     for (name, reversed) in [("images.map", false), ("masks.map", true)] {
         let mut keys: Vec<usize> = (0..IMAGES).collect();
         if reversed {
@@ -51,7 +53,7 @@ fn config(sections: &[String], more: &str) -> Config {
     Config::from_text(&text).unwrap()
 }
 
-/// The values of streams in all minibatches of a sweep, a list for each stream.
+/// Returns the values of streams in all minibatches of a sweep, a list for each stream.
 fn read(mut reader: Reader, streams: &[&str], minibatch: u64) -> Vec<Vec<f32>> {
     let mut all = vec![Vec::new(); streams.len()];
     for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(minibatch)).unwrap() {
@@ -65,7 +67,8 @@ fn read(mut reader: Reader, streams: &[&str], minibatch: u64) -> Vec<Vec<f32>> {
 
 const CROP: &str = "[type=Crop;cropType=RandomSide;sideRatio=0.5:0.9;jitterType=UniRatio]";
 
-/// Image and mask, with the transforms of each. The last one of both brings them to one size.
+/// Reads image and mask, with the transforms of each. The last transform of both scales them to the
+/// same size.
 fn pairs(folder: &Path, image: &str, mask: &str, more: &str) -> (Vec<f32>, Vec<f32>) {
     let scale = "[type=Scale;width=8;height=8;channels=3;interpolations=nearest]";
     let sections = [
@@ -83,7 +86,7 @@ fn streams_of_a_sequence_share_one_draw_of_each_kind() {
     let folder = tempfile::tempdir().unwrap();
     write_images(folder.path());
     let shared = "reproducibleTransforms=true";
-    // A transform that changes no geometry, and draws, before the crop.
+    // A transform before the crop that draws but does not change the geometry.
     let color = "[type=Color;brightnessRadius=0.0000001]";
     for (image, mask) in [(CROP.to_owned(), CROP.to_owned()), (format!("{color}:{CROP}"), CROP.to_owned())] {
         let (images, masks) = pairs(folder.path(), &image, &mask, shared);
@@ -97,18 +100,18 @@ fn streams_of_a_sequence_share_one_draw_of_each_kind() {
         firsts.dedup();
         assert!(firsts.len() > IMAGES / 2);
     }
-    // A second crop draws for itself, and crops with other seeds do.
+    // A second crop draws independently, as do crops with other seeds.
     let seeded = CROP.replace("Crop;", "Crop;seed=7;");
     let (images, masks) = pairs(folder.path(), CROP, &seeded, shared);
     assert_ne!(images, masks);
 }
 
-/// The flip and the place do not depend on whether, or how often, a size was drawn.
+/// The flip and the position do not depend on whether, or how often, a size was drawn.
 #[test]
 fn images_of_another_size_share_the_flip() {
     let folder = tempfile::tempdir().unwrap();
     write_images(folder.path());
-    // The whole image has no place that could be drawn, only a flip.
+    // The whole image has no position to draw, only a flip.
     let whole = "[type=Crop;cropType=RandomSide;sideRatio=1]";
     let part = "[type=Crop;cropType=RandomSide;sideRatio=0.5]";
     let (images, masks) = pairs(folder.path(), whole, part, "reproducibleTransforms=true");
@@ -118,7 +121,7 @@ fn images_of_another_size_share_the_flip() {
     assert!(flips.contains(&true) && flips.contains(&false));
 }
 
-/// Collects what it is told, and changes nothing.
+/// Collects its arguments, and changes nothing.
 struct Witness(Mutex<Vec<(u64, Drawn)>>);
 
 impl UserTransform for Witness {
@@ -132,7 +135,7 @@ impl UserTransform for Witness {
 
     fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         let Pixels::Bytes(values) = &image.pixels else { panic!("bytes") };
-        // The pixels say which part of the image this is.
+        // The pixels encode which part of the image this is.
         let (first, last) = (&values[..3], &values[values.len() - 3..]);
         let (left, right) = if drawn.mirrored { (last[0], first[0]) } else { (first[0], last[0]) };
         assert_eq!((f64::from(left), f64::from(first[2])), (drawn.left, drawn.top));
@@ -144,7 +147,7 @@ impl UserTransform for Witness {
 }
 
 #[test]
-fn users_transforms_get_the_draw_and_share_their_own() {
+fn user_transforms_get_the_draw_and_share_their_own() {
     let folder = tempfile::tempdir().unwrap();
     write_images(folder.path());
     common::quiet();
@@ -185,7 +188,7 @@ fn users_transforms_get_the_draw_and_share_their_own() {
 }
 
 #[test]
-fn a_stream_of_draws_says_what_images_show() {
+fn stream_of_draws_matches_the_images() {
     let folder = tempfile::tempdir().unwrap();
     write_images(folder.path());
     common::quiet();
@@ -221,7 +224,7 @@ fn a_stream_of_draws_says_what_images_show() {
 }
 
 #[test]
-fn a_stream_of_draws_is_nothing_else() {
+fn stream_of_draws_has_no_other_role() {
     let folder = tempfile::tempdir().unwrap();
     write_images(folder.path());
     for more in ["a=[draw=true]\nb=[draw=true]", "a=[draw=true;labelDim=3]"] {

@@ -1,5 +1,6 @@
-//! Transforms of images, compared with what CNTK 2.7 delivered (`tests/images/expected.json`), and with what the chain of
-//! transforms promises: what is drawn for which image, which part of an image is needed, and what is refused.
+//! Image transforms, compared with the output of CNTK 2.7 (`tests/images/expected.json`) and with
+//! the contract of transform chains: the assignment of draws to images, the required part of an
+//! image, and refused combinations.
 
 use crate::common;
 #[path = "../images/pictures.rs"]
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files");
 
-/// Options of a transform, from `Name key=value ...`.
+/// Parses the options of a transform from `Name key=value ...`.
 fn options(text: &str) -> TransformOptions {
     let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
     let keys = keys.replace("File=", &format!("File={FILES}/")).replace(' ', "\n");
@@ -39,7 +40,7 @@ fn draw(slot: u32) -> Draw {
     Draw { slot, copy: 0, identity: (0, 0) }
 }
 
-/// The part of an image, as a decoder makes it.
+/// Returns a part of an image, like a decoder.
 fn part(image: &Image, region: Region) -> Image {
     let Pixels::Bytes(values) = &image.pixels else { panic!("decoders make bytes") };
     let channels = image.channels;
@@ -55,7 +56,7 @@ fn part(image: &Image, region: Region) -> Image {
     }
 }
 
-/// Sends an image through a chain, as a deserializer does.
+/// Sends an image through a chain, like a deserializer.
 fn run(chain: &Chain, draw: Draw, image: &Image, scratch: &mut Scratch) -> Result<Image> {
     let mut plan = Plan::default();
     chain.plan(draw, image.info(), &mut plan)?;
@@ -65,7 +66,7 @@ fn run(chain: &Chain, draw: Draw, image: &Image, scratch: &mut Scratch) -> Resul
     Ok(image)
 }
 
-/// The values as the packer delivers them.
+/// Returns the values as the packer delivers them.
 fn floats(image: &Image) -> Vec<f32> {
     match &image.pixels {
         Pixels::Bytes(values) => values.iter().map(|&value| value.into()).collect(),
@@ -78,7 +79,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().expect("an array").iter().map(|number| number.as_f64().expect("a number")).collect()
 }
 
-/// A recorded transform as this file's other tests write one.
+/// Formats a recorded transform in the notation of this file's other tests.
 fn recorded(transform: &Value) -> String {
     let keys = transform.as_object().expect("an object");
     let mut text = transform["type"].as_str().expect("a type").to_owned();
@@ -89,11 +90,12 @@ fn recorded(transform: &Value) -> String {
     text
 }
 
-/// Draws from a normal distribution need a logarithm now and then, which is not rounded alike everywhere.
+/// Draws from a normal distribution sometimes need a logarithm, which is not rounded identically on
+/// all systems.
 const TOLERANCE: f64 = 1e-5;
 
 #[test]
-fn recorded_cases_are_repeated() {
+fn transforms_match_recorded_cases() {
     common::quiet();
     let text = std::fs::read_to_string(format!("{FILES}/../expected.json")).expect("the records");
     let records: Value = serde_json::from_str(&text).expect("JSON");
@@ -139,7 +141,7 @@ fn numbers_of<'a>(case: &'a Value, key: &str) -> &'a [Value] {
 
 /// CNTK 2.7, precision double.
 #[test]
-fn doubles_are_cntks() {
+fn doubles_match_cntk() {
     let chain =
         chain_of(&["Color brightnessRadius=0.2 contrastRadius=0.2", "Transpose"], ElementType::Double, false);
     let image = picture(&format!("{FILES}/images/p8x8.png"), false);
@@ -159,7 +161,7 @@ fn draws_belong_to_positions() {
     let mut scratch = Scratch::default();
     let mut drawn =
         |chain: &Chain, slot| floats(&run(chain, draw(slot), &image, &mut scratch).expect("an image"));
-    // Minibatches of 4, 2 and 3: position 2 has its second image in the third one.
+    // Minibatches of 4, 2 and 3: the second image at position 2 is in the third minibatch.
     let minibatches: Vec<Vec<_>> =
         [4, 2, 3].iter().map(|&size| (0..size).map(|slot| drawn(&together, slot)).collect()).collect();
     let (first, second) = (drawn(&alone, 2), drawn(&alone, 2));
@@ -198,13 +200,13 @@ fn reproducible_draws_depend_on_sweep_and_sequence_alone() {
     }
     let seeded = of(&["Crop cropType=RandomSide sideRatio=0.5 seed=1", "Color brightnessRadius=0.5"]);
     assert_ne!(drawn(&seeded, 0, 0, (3, 17)).0, wanted.0);
-    // Two transforms with one seed draw different numbers.
+    // Two transforms with the same seed draw different numbers.
     let (one, two) = (of(&["Color brightnessRadius=0.5"]), of(&["Cast", "Cast"]));
     assert_ne!(drawn(&one, 0, 0, (3, 17)).1, drawn(&two, 0, 0, (3, 17)).1);
 }
 
 #[test]
-fn only_what_the_first_crops_take_is_needed() {
+fn only_the_region_of_the_first_crops_is_needed() {
     let image = ImageInfo::decoded(500, 375, 3);
     let region = |transforms: &[&str]| {
         let mut plan = Plan::default();
@@ -302,7 +304,7 @@ fn transforms_that_do_not_fit_are_errors() {
 }
 
 #[test]
-fn doubles_are_refused_where_cntk_cannot_have_them() {
+fn doubles_unsupported_by_cntk_are_refused() {
     let image = ImageInfo::decoded(13, 9, 3);
     let error_of = |transform: &str, image| {
         let chain = chain_of(&[transform], ElementType::Double, false);
@@ -321,7 +323,7 @@ fn doubles_are_refused_where_cntk_cannot_have_them() {
     );
 }
 
-/// Files of transforms are read when the chain is made.
+/// Files of transforms are read when the chain is created.
 #[test]
 fn files_are_checked_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -372,9 +374,9 @@ fn files_are_checked_at_once() {
     }
 }
 
-/// Images of one pixel, one row and one column go through everything.
+/// Images of one pixel, one row and one column pass through all transforms.
 #[test]
-fn the_smallest_images_are_images() {
+fn smallest_images_pass_all_transforms() {
     let mut scratch = Scratch::default();
     for interpolation in ["nearest", "linear", "cubic", "lanczos"] {
         for (width, height, channels) in [(1, 1, 3), (1, 1, 1), (1, 9, 3), (9, 1, 3), (2, 2, 3), (1, 9, 1)] {
@@ -393,7 +395,7 @@ fn the_smallest_images_are_images() {
     }
 }
 
-/// Adds a channel that has the number that was drawn.
+/// Adds a channel with the drawn number.
 struct Mark;
 
 impl UserTransform for Mark {
@@ -418,7 +420,7 @@ impl UserTransform for Mark {
 }
 
 #[test]
-fn users_transforms_take_part() {
+fn user_transforms_join_the_chain() {
     let users: [(String, Arc<dyn UserTransform>); 1] = [("mark".to_owned(), Arc::new(Mark))];
     let user = |name: &str, seed: u32| {
         TransformOptions::User(language::options::UserTransformOptions { name: name.to_owned(), seed })
@@ -446,13 +448,13 @@ fn users_transforms_take_part() {
     let error = run(&chain, draw(0), &noise(1, 1, 3), &mut scratch).expect_err("an error");
     assert_eq!(error.message(), "too narrow");
     let error = run(&chain, draw(0), &noise(2, 1, 3), &mut scratch).expect_err("an error");
-    assert_eq!(error.message(), "The transform 'mark' has not made of an image what it has promised.");
+    assert_eq!(error.message(), "The transform 'mark' did not return the image that it promised.");
     let error = make(&[user("other", 0)], false).err().expect("an error");
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.detail().contains("'other'"), "{error}");
 }
 
-/// Once memory is large enough, images take turns with the memory of those before them.
+/// Once memory is large enough, images reuse the memory of earlier ones.
 #[test]
 fn memory_is_used_again() {
     let chain = chain(&[
@@ -486,9 +488,9 @@ fn memory_is_used_again() {
     assert!(seen.len() <= 2, "{addresses:x?}");
 }
 
-/// A chain refuses an image that is not the planned one.
+/// A chain refuses an image other than the planned one.
 #[test]
-fn other_images_than_the_planned_one_are_refused() {
+fn unplanned_images_are_refused() {
     let chain = chain(&["Crop cropSize=5"]);
     let mut plan = Plan::default();
     chain.plan(draw(0), ImageInfo::decoded(9, 9, 3), &mut plan).expect("a plan");

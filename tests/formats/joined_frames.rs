@@ -1,5 +1,5 @@
-//! Frame mode where speech is joined with text, binary files and images: each frame gets its own sample, or the reader is
-//! refused, and a check of the data says so beforehand.
+//! Frame mode with speech joined to text, binary files and images: each frame gets its own sample,
+//! or the reader refuses, and a check of the data reports it beforehand.
 
 use crate::common;
 
@@ -11,13 +11,14 @@ use cntk_reader_tools::inspect::{CheckOptions, Severity};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-/// Utterances: how many frames each has.
+/// Number of frames of each utterance.
 const FRAMES: [u32; 3] = [3, 1, 2];
 
 struct Corpus(tempfile::TempDir);
 
 impl Corpus {
-    /// Features `f` of one value, 10 times the utterance's number plus that of the frame. The keys are `prefix` and the number.
+    /// Creates features `f` of one value, 10 times the utterance's number plus the frame's number.
+    /// The keys are `prefix` and the number.
     fn new(prefix: &str) -> Corpus {
         common::quiet();
         let corpus = Corpus(tempfile::tempdir().expect("a folder"));
@@ -54,7 +55,7 @@ impl Corpus {
         )
     }
 
-    /// A deserializer of this text, with a stream `l`.
+    /// Returns a deserializer of this text, with a stream `l`.
     fn text(&self, name: &str, content: &str, more: &str) -> String {
         self.write(name, content.as_bytes());
         format!(
@@ -64,7 +65,8 @@ impl Corpus {
     }
 }
 
-/// Lines of the stream `l`: the class of a line is 10 times its utterance plus its number there.
+/// Returns lines of the stream `l`: the class of a line is 10 times its utterance plus its number
+/// in the utterance.
 fn lines(prefix: &str, frames: [u32; 3]) -> String {
     let mut text = String::new();
     for (number, frames) in (0..).zip(frames) {
@@ -80,7 +82,7 @@ fn builder(settings: &str, deserializers: &[&str]) -> Result<Builder> {
     Reader::builder().config_text(&format!("traceLevel=0\n{settings}\ndeserializers=({list})\n"))
 }
 
-/// The feature and the label of each frame of a sweep.
+/// Returns the feature and the label of each frame of a sweep.
 fn read(settings: &str, deserializers: &[&str]) -> Result<Vec<(f32, usize)>> {
     let mut reader = builder(settings, deserializers)?.open()?;
     let mut pairs = Vec::new();
@@ -99,7 +101,7 @@ fn read(settings: &str, deserializers: &[&str]) -> Result<Vec<(f32, usize)>> {
     Ok(pairs)
 }
 
-/// Whether a check finds an error.
+/// Returns whether a check finds an error.
 fn has_errors(settings: &str, deserializers: &[&str]) -> bool {
     let data = builder(settings, deserializers).and_then(Builder::inspect).expect("data");
     let mut errors = false;
@@ -116,7 +118,7 @@ const PLAIN: &str = "frameMode=true;randomize=false";
 const NUMERIC: &str = "frameMode=true;randomize=false;useNumericSequenceKeys=true";
 
 #[test]
-fn text_with_a_line_for_each_frame_is_taken_apart() {
+fn text_with_one_line_per_frame_is_split() {
     let corpus = Corpus::new("");
     let (features, labels) = (corpus.features(), corpus.text("l.ctf", &lines("", FRAMES), ""));
     for settings in [PLAIN, NUMERIC] {
@@ -125,7 +127,7 @@ fn text_with_a_line_for_each_frame_is_taken_apart() {
             assert!(!has_errors(settings, &order));
         }
     }
-    // In random order, of several chunks and as part of the data.
+    // In random order, with several chunks, and as a part of the data.
     let small = corpus.text("l.ctf", &lines("", FRAMES), "chunkSizeInBytes=10");
     for order in [[&*features, &*small], [&*small, &*features]] {
         let mut pairs = read("frameMode=true;randomizationSeed=3", &order).expect("frames");
@@ -139,7 +141,7 @@ fn text_with_a_line_for_each_frame_is_taken_apart() {
 }
 
 #[test]
-fn text_with_textual_keys_is_taken_apart() {
+fn text_with_textual_keys_is_split() {
     for prefix in ["u", "1089-134686-", "käse."] {
         let corpus = Corpus::new(prefix);
         let labels = corpus.text("l.ctf", &lines(prefix, FRAMES), "");
@@ -149,7 +151,7 @@ fn text_with_textual_keys_is_taken_apart() {
 }
 
 #[test]
-fn binary_files_and_several_members_are_taken_apart() {
+fn binary_files_and_several_members_are_split() {
     let corpus = Corpus::new("");
     let features = corpus.features();
     let labels = corpus.text("l.ctf", &lines("", FRAMES), "");
@@ -167,7 +169,7 @@ fn binary_files_and_several_members_are_taken_apart() {
         corpus.path("l.cbf")
     );
     assert_eq!(read(NUMERIC, &[&features, &binary]).expect("frames"), EACH);
-    // A member with one line for each utterance beside one with a line for each frame.
+    // A member with one line per utterance beside one with a line per frame.
     corpus.write("s.ctf", b"0 |s 5\n1 |s 6\n2 |s 7\n");
     let speaker = format!(
         "[type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=\"{}\";input=[s=[dim=1;format=dense]]]",
@@ -184,7 +186,7 @@ fn binary_files_and_several_members_are_taken_apart() {
 }
 
 #[test]
-fn lengths_that_differ_are_refused_and_found() {
+fn different_lengths_are_refused_and_reported() {
     let corpus = Corpus::new("");
     let features = corpus.features();
     for frames in [[2, 1, 2], [4, 1, 2], [3, 1, 1], [3, 1, 4], [1, 1, 2]] {
@@ -200,7 +202,7 @@ fn lengths_that_differ_are_refused_and_found() {
 }
 
 #[test]
-fn numbers_of_lines_are_no_keys_of_utterances() {
+fn line_numbers_are_not_utterance_keys() {
     let corpus = Corpus::new("");
     let features = corpus.features();
     let with_ids = corpus.text("l.ctf", &lines("", FRAMES), "skipSequenceIds=true");
@@ -224,24 +226,24 @@ fn numbers_of_lines_are_no_keys_of_utterances() {
 }
 
 #[test]
-fn one_sample_goes_with_each_frame_of_the_first_deserializer() {
+fn single_samples_repeat_for_each_frame() {
     let corpus = Corpus::new("");
     let features = corpus.features();
     let labels = corpus.text("l.ctf", &lines("", [1, 1, 1]), "");
     let expected = [(0.0, 0), (1.0, 0), (2.0, 0), (10.0, 10), (20.0, 20), (21.0, 20)];
     assert_eq!(read(NUMERIC, &[&features, &labels]).expect("frames"), expected);
     assert!(!has_errors(NUMERIC, &[&features, &labels]));
-    // The other way round only the first frame would be left of each utterance.
+    // In reverse order, only the first frame of each utterance would be left.
     let error = read(NUMERIC, &[&labels, &features]).expect_err("frames would be lost");
     assert!(error.detail().contains("Put the deserializer that has the frames first"), "{error}");
     assert!(has_errors(NUMERIC, &[&labels, &features]));
-    // One line for each utterance, in their order.
+    // One line per utterance, in order.
     let counted = corpus.text("l.ctf", &lines("", [1, 1, 1]), "skipSequenceIds=true");
     assert_eq!(read(NUMERIC, &[&features, &counted]).expect("frames"), expected);
 }
 
 #[test]
-fn a_line_without_a_label_makes_its_utterance_invalid() {
+fn missing_label_makes_its_utterance_invalid() {
     let corpus = Corpus::new("");
     let text = lines("", FRAMES).replace(":1\n", ":1 |o 1\n").replace("|l 1:1 ", "");
     corpus.write("l.ctf", text.as_bytes());
@@ -257,7 +259,7 @@ fn a_line_without_a_label_makes_its_utterance_invalid() {
 }
 
 #[test]
-fn truncated_sequences_of_other_lengths_are_found() {
+fn truncated_sequences_of_different_lengths_are_reported() {
     let corpus = Corpus::new("");
     let settings = "truncated=true;truncationLength=2;randomize=false";
     let features = corpus.features();
@@ -271,9 +273,9 @@ fn truncated_sequences_of_other_lengths_are_found() {
     }
 }
 
-/// What frame mode cannot take apart is refused where it is read; a check says so.
+/// Data that frame mode cannot split are refused when they are read; a check reports them.
 #[test]
-fn text_alone_needs_a_line_for_each_sequence() {
+fn text_alone_needs_one_line_per_sequence() {
     let corpus = Corpus::new("");
     let several = corpus.text("l.ctf", &lines("", FRAMES), "");
     corpus.write("f.ctf", lines("", FRAMES).replace("|l", "|f").as_bytes());
@@ -297,7 +299,8 @@ fn text_alone_needs_a_line_for_each_sequence() {
     }
 }
 
-/// Labels of an MLF without a list of states: the class of a frame as in [`lines`], by these keys.
+/// Writes labels of an MLF without a list of states: the class of a frame as in [`lines`], with
+/// these keys.
 fn labels(corpus: &Corpus, keys: [&str; 3], dim: usize) -> String {
     let mut text = "#!MLF!#\n".to_owned();
     for (number, (key, frames)) in keys.into_iter().zip(FRAMES).enumerate() {
@@ -328,10 +331,10 @@ fn labels_without_a_partner_are_named() {
     }
 }
 
-/// In sequence mode CNTK 2.7 delivers what lies before a class that is too large, and everything to a worker that does not need
-/// the utterance.
+/// In sequence mode CNTK 2.7 delivers the frames before a class that is too large, and everything
+/// to a worker that does not need the utterance.
 #[test]
-fn a_label_out_of_range_fails_where_it_is_needed() {
+fn out_of_range_label_fails_the_worker_that_needs_it() {
     let corpus = Corpus::new("u");
     let few = labels(&corpus, ["u0", "u1", "u2"], 11);
     let features = corpus.features();

@@ -1,4 +1,5 @@
-//! Kaldi archives in whole readers: they deliver what HTK features and labels of the same corpus deliver.
+//! Kaldi archives in whole readers: they deliver the same data as HTK features and labels of the
+//! same corpus.
 
 use crate::common;
 
@@ -8,7 +9,8 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// A corpus in both forms, and the sections that read it; `features` has more keys for the stream of features.
+/// A corpus in both forms, and the sections that read it; `features` has more keys for the stream
+/// of features.
 struct Corpus {
     folder: tempfile::TempDir,
 }
@@ -70,7 +72,7 @@ fn data(name: &str) -> String {
         .to_owned()
 }
 
-/// Everything that two sweeps deliver, as text.
+/// Returns everything that two sweeps deliver, as text.
 fn read(settings: &str, deserializers: &str, read: ReadConfig) -> String {
     let text = format!("traceLevel=0\n{settings}\ndeserializers=({deserializers})\n");
     let mut reader =
@@ -78,7 +80,8 @@ fn read(settings: &str, deserializers: &str, read: ReadConfig) -> String {
     let mut seen = String::new();
     for minibatch in reader.epoch(Epoch::sweeps(2).read_config(read)).expect("an epoch") {
         let minibatch = minibatch.expect("a minibatch");
-        // Truncated minibatches that end with labels of an MLF have CNTK's keys, which are all the first one.
+        // Truncated minibatches that end with MLF labels have CNTK's keys, which all equal the
+        // first one.
         let has_keys = !settings.contains("truncated=true");
         let count = if has_keys { minibatch.keys().len() } else { 0 };
         let keys: Vec<_> = (0..count).map(|key| minibatch.key_text(key)).collect();
@@ -104,7 +107,7 @@ fn read(settings: &str, deserializers: &str, read: ReadConfig) -> String {
 }
 
 #[test]
-fn archives_deliver_what_htk_files_deliver() {
+fn kaldi_archives_match_htk_files() {
     common::quiet();
     let corpus = Corpus::new();
     for (settings, size) in [
@@ -138,7 +141,7 @@ fn archives_and_htk_files_join_by_key() {
     }
 }
 
-/// The labels of each minibatch, as numbers of classes.
+/// Returns the labels of each minibatch, as class ids.
 fn classes(settings: &str, deserializers: &str) -> Vec<Vec<i64>> {
     let text = format!("traceLevel=0\n{settings}\ndeserializers=({deserializers})\n");
     let mut reader =
@@ -172,12 +175,12 @@ fn classes_are_delivered_as_numbers() {
             read(settings, &ids, ReadConfig::new(6))
         });
         assert_eq!(both[0], both[1]);
-        // In truncated minibatches alone are gaps.
+        // Only truncated minibatches have gaps.
         assert_eq!(both[0].contains("-7"), settings.starts_with("truncated"), "{}", both[0]);
     }
     let boundaries = corpus.htk("").replace("dim=12", "dim=12;ids=int32;phoneBoundaries=true");
     let text = format!("traceLevel=0\ndeserializers=({boundaries})\n");
     let error =
         Reader::builder().config_text(&text).and_then(|builder| builder.open()).expect_err("an error");
-    assert!(error.to_string().contains("has no boundaries of phones"), "{error}");
+    assert!(error.to_string().contains("cannot have phone boundaries"), "{error}");
 }

@@ -1,5 +1,5 @@
-//! The configurations of `docs/speech.md` that its programs do not use: i-vectors, lattices and Kaldi archives. A corpus with the
-//! files that they name is made here.
+//! The configurations of `docs/speech.md` that its programs do not use: i-vectors, lattices and
+//! Kaldi archives, with a generated corpus of the files that they name.
 
 use crate::common;
 
@@ -64,7 +64,7 @@ impl Section {
         self.write(&format!("{name}.scp"), script);
     }
 
-    /// All data, in one minibatch.
+    /// Reads all data, in one minibatch.
     fn read(&self) -> Minibatch {
         let opened = Reader::builder().config_text(&self.config).and_then(|builder| builder.open());
         let mut reader = opened.expect("a reader");

@@ -1,4 +1,5 @@
-//! Text files as editors of all systems write them: with a byte order mark, and with all kinds of line ends. The data are the same.
+//! Text files as written by editors on all systems, with a byte order mark and all kinds of line
+//! ends, yield the same data.
 
 use crate::common;
 
@@ -34,7 +35,7 @@ impl Files {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a text file in which `~` stands for the folder, and gives its path.
+    /// Writes a text file in which `~` stands for the folder, and returns its path.
     fn text(&self, name: &str, text: &str) -> String {
         let text = text.replace('~', &self.folder.path().display().to_string());
         fs::write(self.path(name), (self.write)(&text)).expect("writing");
@@ -46,7 +47,7 @@ impl Files {
         read(Reader::builder().config_text(&text)?)
     }
 
-    /// What all files deliver, by what reads them.
+    /// Returns the data of all files, by deserializer.
     fn all(&self) -> Vec<(&'static str, String)> {
         let scp = self.text("a.scp", "u0.mfc=~/a.mfc[0,1]\nu1.mfc=~/a.mfc[2,3]\n");
         let htk = |scp: &str| {
@@ -78,7 +79,7 @@ impl Files {
             "[type=ImageDeserializer;module=ImageReader;file=\"{map}\";input=[f=[transforms=([type=Mean;meanFile=\"{mean}\"]:[\
              type=Transpose])];l=[labelDim=2]]]"
         );
-        // A line of Base64 must end with LF for CNTK.
+        // CNTK requires that a line of Base64 ends with LF.
         let base64 = self.text("b64", "1\tUDMKMSAxCjI1NQoxIDIgMwo=\n0\tUDMKMSAxCjI1NQo0IDUgNgo=\n");
         let base64 = format!(
             "[type=Base64ImageDeserializer;module=ImageReader;file=\"{base64}\";input=[f=[transforms=([type=Transpose])];l=[labelDim=2]]]"
@@ -115,7 +116,7 @@ impl Files {
     }
 }
 
-/// Keys and values of all minibatches, as text.
+/// Returns keys and values of all minibatches, as text.
 fn read(builder: Builder) -> Result<String, Error> {
     let mut reader = builder.open()?;
     let mut seen = String::new();
@@ -138,7 +139,7 @@ fn read(builder: Builder) -> Result<String, Error> {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_any_text_file() {
+fn byte_order_marks_are_stripped_from_all_text_files() {
     let plain = Files::new(|text| text.as_bytes().to_vec()).all();
     for (what, data) in &plain {
         assert!(data.contains('1'), "{what}: {data}");
@@ -147,7 +148,7 @@ fn a_byte_order_mark_is_no_part_of_any_text_file() {
 }
 
 #[test]
-fn lines_end_as_on_any_system() {
+fn line_ends_of_all_systems_are_read() {
     let plain = Files::new(|text| text.as_bytes().to_vec()).all();
     assert_eq!(plain, Files::new(|text| text.replace('\n', "\r\n").into_bytes()).all());
     assert_eq!(plain, Files::new(|text| text.replace('\n', "\r").into_bytes()).all());
@@ -156,7 +157,7 @@ fn lines_end_as_on_any_system() {
 }
 
 #[test]
-fn other_encodings_are_named_with_a_remedy() {
+fn other_encodings_are_recognized() {
     let files =
         Files::new(|text| format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_be_bytes).collect());
     for (name, section) in [
@@ -193,7 +194,7 @@ fn other_encodings_are_named_with_a_remedy() {
 }
 
 #[test]
-fn messages_show_what_cannot_be_seen() {
+fn messages_show_invisible_characters() {
     let files = Files::new(|text| text.as_bytes().to_vec());
     for (text, shown) in [
         ("u0.mfc=~/a.mfc\u{200b}[0,1] \n", "a.mfc\\u{200b}[0,1] '"),

@@ -1,4 +1,4 @@
-//! Transforms over streams of deserializers that are not for images, and transforms of users' own.
+//! Transforms of streams of non-image deserializers, and user-defined transforms.
 
 use cntk_reader::user::{
     FetchedChunk, Image, ImageInfo, Pixels, Sequences, StreamData, StreamInfo, UserChunk, UserDeserializer,
@@ -7,7 +7,7 @@ use cntk_reader::user::{
 use cntk_reader::{Epoch, Error, ErrorKind, Reader, Result};
 use std::path::Path;
 
-/// Adds 100 to each value, and takes the last row away.
+/// Adds 100 to each value, and removes the last row.
 struct Shift;
 
 impl UserTransform for Shift {
@@ -38,7 +38,8 @@ impl UserTransform for Broken {
     }
 }
 
-/// Chunks of two sequences, of one and of two images of 2 channels, 2 columns and 3 rows, counted from 0.
+/// Two chunks of two sequences each, with one and two images of 2 channels, 2 columns and 3 rows,
+/// counted from 0.
 struct Counted {
     streams: [StreamInfo; 1],
     is_fetched: bool,
@@ -51,7 +52,7 @@ impl Counted {
     }
 }
 
-/// The values of an image.
+/// Returns the values of an image.
 fn values(image: usize) -> impl Iterator<Item = f32> {
     (image * 12..(image + 1) * 12).map(|value| value as f32)
 }
@@ -107,7 +108,7 @@ fn open(transforms: &str, is_fetched: bool) -> Result<Reader> {
     reader.transform("Shift", Shift).transform("Fail", Broken(true)).transform("Panic", Broken(false)).open()
 }
 
-/// The samples of all minibatches, sequence after sequence.
+/// Returns the samples of all minibatches, sequence after sequence.
 fn samples(mut reader: Reader, size: u64) -> Result<Vec<Vec<f32>>> {
     let mut samples = Vec::new();
     for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(size))? {
@@ -128,7 +129,7 @@ fn expected(of: impl Fn(&[f32]) -> Vec<f32>) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn users_streams_are_transformed_sample_by_sample() {
+fn user_streams_are_transformed_sample_by_sample() {
     for is_fetched in [false, true] {
         for size in [1, 2, 100] {
             let shift = expected(|image| image[..8].iter().map(|value| value + 100.0).collect());
@@ -137,7 +138,7 @@ fn users_streams_are_transformed_sample_by_sample() {
                 shift,
                 "{size}"
             );
-            // The middle of 3 rows, and of 2 columns the first.
+            // The middle one of 3 rows, and the first of 2 columns.
             let crop = expected(|image| image[4..6].to_vec());
             let reader = open("[ type = Crop ; cropSize = 1:1 ]", is_fetched).unwrap();
             assert_eq!(samples(reader, size).unwrap(), crop, "{size}");
@@ -153,7 +154,7 @@ fn users_streams_are_transformed_sample_by_sample() {
 }
 
 #[test]
-fn shapes_become_known_where_transforms_do_not_fix_them() {
+fn shapes_not_fixed_by_transforms_become_known_late() {
     let shape = |reader: &Reader| reader.streams()[0].shape.clone();
     let scale = "[ type = Scale ; width = 4 ; height = 5 ; channels = 2 ]";
     assert_eq!(shape(&open(scale, true).unwrap()), [2, 4, 5]);
@@ -166,7 +167,7 @@ fn shapes_become_known_where_transforms_do_not_fix_them() {
 }
 
 #[test]
-fn failures_are_those_of_the_minibatch() {
+fn transform_failures_fail_the_minibatch() {
     for (name, message) in [("Fail", "not today"), ("Panic", "It panicked transforming an image: not today")]
     {
         let error = samples(open(&format!("[ type = {name} ]"), false).unwrap(), 2).unwrap_err();
@@ -221,7 +222,7 @@ fn sequences_whose_samples_get_different_shapes_are_refused() {
     assert!(error.message().contains("samples with varying shapes"), "{error}");
 }
 
-/// Draws of a reader over lines of text, by key.
+/// Returns the draws of a reader over lines of text, by key.
 fn drawn(lines: &str, keys: &str) -> Vec<(u64, Vec<f32>)> {
     let mut reader = opened(lines, keys);
     let mut drawn = Vec::new();
@@ -259,7 +260,7 @@ fn reproducible_draws_follow_the_key() {
     assert_ne!(all[0].1, all[1].1, "each key has its own");
     assert_eq!(all, drawn(&backward, reproducible), "wherever the sequence lies");
     assert_ne!(drawn(&forward, ""), drawn(&backward, ""), "CNTK's draws belong to places in the minibatch");
-    // A checkpoint knows how it was drawn.
+    // A checkpoint records how numbers were drawn.
     let mut reader = opened(&forward, reproducible);
     drop(reader.epoch(Epoch::sweeps(1).minibatch_size(2)).unwrap());
     let checkpoint = reader.checkpoint().unwrap();

@@ -1,4 +1,4 @@
-//! Streams of text with types of their own, and ids, from files to minibatches.
+//! Text streams with their own types, and ids, from files to minibatches.
 
 use crate::common::{self, rng::Rng};
 use cntk_reader_core::testing;
@@ -24,7 +24,7 @@ fn read(mut reader: Reader, epoch: Epoch) -> Result<Vec<Minibatch>, Error> {
     reader.epoch(epoch)?.collect()
 }
 
-/// Options that keep the data's order, without messages.
+/// Returns options that keep the data's order and log nothing.
 fn in_order() -> ReaderOptions {
     ReaderOptions::new().randomize(false).trace_level(0)
 }
@@ -84,8 +84,8 @@ fn a_file_has_streams_of_several_types() {
     }
 }
 
-/// A file of sequences of one or several one-hot samples, with values beside them. `is_even`: all
-/// streams of a sequence have equal lengths.
+/// Writes a file of sequences of one or several one-hot samples, with values beside them.
+/// `is_even`: all streams of a sequence have equal lengths.
 fn random_file(random: &mut Rng, folder: &Path, is_even: bool) -> PathBuf {
     let mut text = String::new();
     for key in 0..random.range(20, 120) {
@@ -103,7 +103,7 @@ fn random_file(random: &mut Rng, folder: &Path, is_even: bool) -> PathBuf {
     write(folder, &text)
 }
 
-/// By minibatch and stream, the lengths of sequences and the numbers of classes of their samples.
+/// By minibatch and stream, the lengths of sequences and the class ids of their samples.
 type Seen = Vec<(Vec<u64>, Vec<(Vec<i32>, Vec<i64>)>)>;
 
 fn seen(minibatches: &[Minibatch], is_ids: bool) -> Seen {
@@ -131,7 +131,8 @@ fn seen(minibatches: &[Minibatch], is_ids: bool) -> Seen {
     minibatches.iter().map(of_minibatch).collect()
 }
 
-/// Whole sequences of ids have no gaps; those of truncated minibatches have the stream's padding.
+/// Checks that whole sequences of ids have no gaps, and that gaps of truncated minibatches have the
+/// stream's padding.
 fn check_gaps(minibatches: &[Minibatch], is_truncated: bool) {
     for minibatch in minibatches {
         let stream = minibatch.stream("w").expect("ids");
@@ -146,11 +147,11 @@ fn check_gaps(minibatches: &[Minibatch], is_truncated: bool) {
 }
 
 #[test]
-fn ids_are_the_indices_of_the_stream_read_one_hot() {
+fn ids_match_indices_of_the_one_hot_stream() {
     for seed in 0..if testing::is_long() { 200 } else { 4 } {
         let mut random = Rng::new(seed);
         let folder = tempfile::tempdir().expect("a folder");
-        // Truncation cuts all streams after equal numbers of steps.
+        // Truncation cuts all streams after the same number of steps.
         let is_even = seed % 2 == 0;
         let path = random_file(&mut random, folder.path(), is_even);
         let chunk_size = random.range(100, 4000);
@@ -185,7 +186,7 @@ fn ids_are_the_indices_of_the_stream_read_one_hot() {
 }
 
 #[test]
-fn values_that_do_not_fit_are_errors_with_their_places() {
+fn out_of_range_values_are_located_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (stream, text, line, offset, said) in [
         (
@@ -196,12 +197,12 @@ fn values_that_do_not_fit_are_errors_with_their_places() {
             "A value does not fit: 256. Expected an integer from 0 to 255 (uint8).",
         ),
         ("x", "1 |x 1 2 |w 1:1\n2 |x -1 2 |w 1:1\n", 2, 21, "A value does not fit: -1. Expected"),
-        ("x", "1 |x 1 2.5 |w 1:1\n", 1, 7, "A value is no integer: 2.5. Expected"),
+        ("x", "1 |x 1 2.5 |w 1:1\n", 1, 7, "A value is not an integer: 2.5. Expected"),
         ("x", "1 |x 1 nan |w 1:1\n", 1, 7, "Unexpected character ('n')"),
         ("w", "1 |x 1 2 |w 9:1\n", 1, 13, "Sparse index value (9) exceeds"),
         ("w", "1 |x 1 2 |w 1:1 2:1\n", 1, 19, "A sample of ids has 2 entries. Expected one, 'index:1'."),
         ("w", "1 |x 1 2 |w\n", 1, 11, "A sample of ids has 0 entries."),
-        ("w", "1 |x 1 2 |w 1:2\n", 1, 15, "A sample of ids has an entry with another value than 1."),
+        ("w", "1 |x 1 2 |w 1:2\n", 1, 15, "A sample of ids has an entry with a value other than 1."),
     ] {
         let path = write(folder.path(), text);
         let open = |errors| {
@@ -218,7 +219,7 @@ fn values_that_do_not_fit_are_errors_with_their_places() {
         assert!(error.to_string().contains(said), "{text}: {error}");
         assert!(error.to_string().contains("The sample is left out."), "{text}: {error}");
     }
-    // Tolerated, as other malformed values are: the sample is left out.
+    // Tolerated like other malformed values: the sample is skipped.
     let path = write(folder.path(), "1 |x 1 2\n1 |x 3 256\n1 |x 5 6\n");
     let ctf = CtfDeserializer::new(&path).max_errors(3).dense("x", 2).element(ElementType::UInt8);
     let reader = Reader::builder().options(in_order()).ctf(ctf).open().expect("a reader");
@@ -228,7 +229,7 @@ fn values_that_do_not_fit_are_errors_with_their_places() {
 }
 
 #[test]
-fn types_that_a_stream_cannot_have_are_refused() {
+fn unsupported_stream_types_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = write(folder.path(), "1 |x 1\n");
     let open = |stream: &str, precision: &str| {
@@ -242,7 +243,7 @@ fn types_that_a_stream_cannot_have_are_refused() {
     for (stream, said) in [
         ("format = sparse ; element = uint8", "The values of the sparse stream 'x' cannot be uint8."),
         ("format = sparse ; element = float64", "The values of the sparse stream 'x' cannot be float64."),
-        ("format = dense ; ids = int32", "The stream 'x' has 'ids', and is not sparse."),
+        ("format = dense ; ids = int32", "The stream 'x' has 'ids' but is not sparse."),
         ("format = sparse ; ids = uint8", "Expected one of the words int32, int64."),
         ("format = dense ; element = uint9", "Did you mean 'uint8'?"),
         ("format = sparse ; ids = int32 ; element = int32", "has both 'element' and 'ids'"),
@@ -308,7 +309,7 @@ fn to_binary(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn ids_of_binary_files_are_the_indices_of_the_stream_read_one_hot() {
+fn ids_of_binary_files_match_indices_of_the_one_hot_stream() {
     for seed in 0..8 {
         let mut random = Rng::new(seed);
         let folder = tempfile::tempdir().expect("a folder");
@@ -331,7 +332,7 @@ fn ids_of_binary_files_are_the_indices_of_the_stream_read_one_hot() {
 }
 
 #[test]
-fn samples_of_binary_files_that_are_no_ids_are_errors() {
+fn binary_samples_without_ids_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (line, said) in [
         ("7 |w 1:1 2:1 |t 0:1 |x 1", "A sample of ids has 2 entries. Expected one entry with the value 1."),
@@ -350,14 +351,14 @@ fn samples_of_binary_files_that_are_no_ids_are_errors() {
     let path = to_binary(&write(folder.path(), "1 |w 1:1 |t 0:1 |x 1\n"));
     let open = |cbf| Reader::builder().options(in_order()).cbf(cbf).open();
     let error = open(CbfDeserializer::new(&path).ids("x", ElementType::Int32)).expect_err("an error");
-    assert!(error.to_string().contains("and is not sparse in the file."), "{error}");
+    assert!(error.to_string().contains("but is not sparse in the file."), "{error}");
     for cbf in [
         CbfDeserializer::new(&path).ids("w", ElementType::Int32).padding("w", 1 << 40),
         CbfDeserializer::new(&path).padding("w", 1),
     ] {
         let error = open(cbf).expect_err("an error").to_string();
         assert!(
-            error.contains("Expected a whole number of the type int32") || error.contains("and no"),
+            error.contains("Expected a whole number of the type int32") || error.contains("but no"),
             "{error}"
         );
     }

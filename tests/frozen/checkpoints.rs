@@ -1,4 +1,4 @@
-//! The bytes of checkpoints of every golden case, after every step.
+//! The bytes of the checkpoints of every golden case, after every step.
 
 use crate::{Directory, cases, common, compare, unpack};
 use cntk_reader::language::from_text;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 
 #[test]
-fn checkpoints_keep_their_bytes() {
+fn checkpoints_match_the_record() {
     common::quiet();
     let mut lines = Vec::new();
     for (name, case) in cases("golden") {
@@ -31,7 +31,7 @@ fn checkpoints_keep_their_bytes() {
     compare("checkpoints.txt", &lines);
 }
 
-/// The checkpoints after each step, if the reader opens.
+/// Returns a digest of the checkpoints after each step, if the reader opens.
 fn digest(config: &str, steps: &Value) -> Option<String> {
     let mut reader = from_text(config).and_then(|options| Reader::open(&options)).ok()?;
     let (mut count, mut digest) = (0, Sha256::new());
@@ -46,7 +46,7 @@ fn digest(config: &str, steps: &Value) -> Option<String> {
     Some(format!("{count} checkpoints, {digest}"))
 }
 
-/// Takes a step of a case. Errors are a part of some cases, and what they say is compared elsewhere.
+/// Takes a step of a case. Errors are part of some cases; their messages are compared elsewhere.
 fn take(reader: &mut Reader, op: &str) {
     let words: Vec<&str> = op.split(' ').collect();
     let number = |place: usize, words_for: [u64; 2]| match words.get(place).copied() {

@@ -1,4 +1,4 @@
-//! The errors of configurations with mistakes: which is found first, and what it says.
+//! The errors of configurations with mistakes: which one is found first, and its message.
 
 use crate::mutation::mutated;
 use crate::{Directory, cases, common, compare, unpack};
@@ -10,7 +10,7 @@ use std::path::Path;
 const VARIANTS: u64 = 4;
 
 #[test]
-fn errors_of_configurations_keep_their_order_and_words() {
+fn errors_of_configurations_match_the_record() {
     common::quiet();
     let mut lines = Vec::new();
     for (number, (name, case)) in (0..).zip(cases("golden")) {
@@ -26,8 +26,8 @@ fn errors_of_configurations_keep_their_order_and_words() {
     compare("errors.txt", &lines);
 }
 
-/// The result of opening a reader, in one line. The excerpt of the configuration is left out: it
-/// follows from the place.
+/// Returns the result of opening a reader, in one line. The excerpt of the configuration is
+/// omitted, because it follows from the place.
 fn opened(config: &str) -> String {
     match from_text(config).and_then(|options| Reader::open(&options)) {
         Ok(_) => "opens".to_owned(),

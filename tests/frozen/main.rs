@@ -1,8 +1,8 @@
-//! Records of this library's own behaviour that no redesign may move: the bytes of checkpoints, and
-//! the errors of configurations, with the order in which they are found.
+//! Records of this library's own behaviour that no refactoring may change: the bytes of
+//! checkpoints, and the errors of configurations, including the order in which they are found.
 //!
-//! `CNTK_READER_RECORD=1` writes the records anew. A change of a record is a decision: say why in
-//! the commit that has it.
+//! `CNTK_READER_RECORD=1` rewrites the records. Changing a record is a decision: give the reason in
+//! the commit.
 
 #![cfg(all(feature = "compression", feature = "images"))]
 
@@ -20,8 +20,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// An empty folder as the current directory, so that neither paths nor their lengths change from run
-/// to run. The directory belongs to the whole process.
+/// Makes an empty folder the current directory, so that neither paths nor their lengths change from
+/// run to run. The current directory belongs to the whole process.
 struct Directory {
     _folder: TempDir,
     _only: MutexGuard<'static, ()>,
@@ -43,7 +43,7 @@ impl Drop for Directory {
     }
 }
 
-/// The recorded cases in a folder of `tests`, by name.
+/// Returns the recorded cases in a folder of `tests`, by name.
 fn cases(folder: &str) -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let mut cases = Vec::new();

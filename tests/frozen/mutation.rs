@@ -21,7 +21,7 @@ const VALUES: &[&str] = &[
     "\"nothing.ctf\"",
 ];
 
-/// A configuration with one to three mistakes, which follow from the seed.
+/// Returns a configuration with one to three mistakes, determined by the seed.
 pub fn mutated(config: &str, seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let mut text = config.to_owned();
@@ -37,12 +37,12 @@ pub fn mutated(config: &str, seed: u64) -> String {
     text
 }
 
-/// The places after this character.
+/// Returns the positions after each occurrence of this character.
 fn after(text: &str, what: char) -> Vec<usize> {
     text.match_indices(what).map(|(place, found)| place + found.len()).collect()
 }
 
-/// The end of the value that begins here.
+/// Returns the end of the value that begins here.
 fn end_of_value(text: &str, start: usize) -> usize {
     let end = text[start..].find([';', '\n', ']', ')', ':']).unwrap_or(text.len() - start);
     start + end
@@ -87,12 +87,12 @@ fn renamed(text: &str, rng: &mut Rng) -> String {
     let name = text[..equals].trim_end().len();
     match rng.below(2) {
         0 => format!("{}z{}", &text[..name], &text[name..]),
-        // A letter less.
+        // One letter less.
         _ => format!("{}{}", &text[..name.saturating_sub(1)], &text[name..]),
     }
 }
 
-/// A line twice.
+/// Duplicates a line.
 fn doubled(text: &str, rng: &mut Rng) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let line = *rng.pick(&lines);

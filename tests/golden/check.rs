@@ -1,10 +1,12 @@
-//! Compares what the library delivers through its C ABI with a record of what CNTK delivered, step by step and bit by bit.
+//! Compares the library's output through its C ABI with a record of CNTK's output, step by step and
+//! bit by bit.
 
 use super::driver::{Batch, Column, Columns, Driver, Failure, Start, StreamBatch, StreamDescription};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Opens a case's reader with `config` and runs its steps. Returns a description of the first difference.
+/// Opens a case's reader with `config` and runs its steps. Returns a description of the first
+/// difference.
 pub fn run_steps(case: &Value, config: &str) -> Result<(), String> {
     let mut driver = match (Driver::open(config), &case["create"]["error"]) {
         (Ok(driver), Value::Null) => driver,
@@ -80,7 +82,7 @@ pub fn parse(word: &str) -> u64 {
     word.parse().expect("a number in a step")
 }
 
-/// The words after `start` and `config`; the latter has only the first six.
+/// Parses the words after `start` and `config`; the latter has only the first six.
 pub fn start(words: &[&str]) -> Start {
     Start {
         workers: parse(words[0]),
@@ -110,7 +112,7 @@ pub fn without_data(outcome: Result<(), Failure>, recorded: &Value) -> Result<()
     }
 }
 
-/// Compares the class of an error, and its message where that was recorded.
+/// Compares the class of an error, and its message if that was recorded.
 pub fn check_failure(failure: &Failure, recorded: &Value) -> Result<(), String> {
     let is_class = recorded["error"].as_str() == Some(failure.class);
     let is_message = recorded["message"].as_str().is_none_or(|message| message == failure.message);
@@ -139,7 +141,7 @@ pub fn check_streams(streams: &[StreamDescription], recorded: &Value) -> Result<
     Ok(())
 }
 
-/// Compares two things and names them if they differ.
+/// Compares two values and describes them if they differ.
 pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, wanted: T) -> Result<(), String> {
     if got == wanted { Ok(()) } else { Err(format!("{what} is {got:?}, CNTK's {wanted:?}")) }
 }
@@ -169,7 +171,7 @@ pub fn check_stream(
         .map(|record| std::array::from_fn(|part| signed(&record[part])))
         .collect();
     same("sequences", &stream.records, &sequences)?;
-    // Readers of old-style sections have no keys in CNTK.
+    // CNTK has no keys for readers of legacy sections.
     if let Value::Array(keys) = &recorded["keys"] {
         let keys = keys.iter().map(text_of).collect();
         same("keys", stream.keys.iter().map(String::as_str).collect::<Vec<_>>(), keys)?;
@@ -193,7 +195,7 @@ pub fn check_stream(
             same("cols", starts.iter().map(|&start| i64::from(start)).collect(), whole("cols"))?;
             check_values(values, list_of(&recorded["values"]), description.double)
         }
-        // Of the largest minibatches, only the layout is recorded.
+        // For the largest minibatches, only the layout is recorded.
         (Columns::Dense(_), Value::Null) if recorded["nnz"].is_null() => Ok(()),
         (Columns::Binary(sequences), Value::Null) => {
             let recorded = list_of(&recorded["binary"]);
@@ -206,8 +208,8 @@ pub fn check_stream(
     }
 }
 
-/// CNTK leaves the columns of gaps undefined; this library fills them with zeros. A column of which only the number of values is
-/// known may have any values.
+/// CNTK leaves the columns of gaps undefined; this library fills them with zeros. If only the
+/// number of values of a column was recorded, the values may be anything.
 pub fn check_column(column: &Column, recorded: &Value, double: bool) -> Result<(), String> {
     match recorded {
         Value::Null if column.gap => same("a gap's content", &column.values, &vec![0; column.values.len()]),
@@ -222,7 +224,7 @@ pub fn check_values(values: &[u64], recorded: &[Value], double: bool) -> Result<
     same("number of values", values.len(), recorded.len())?;
     for (number, (&bits, recorded)) in values.iter().zip(recorded).enumerate() {
         let value = if double { f64::from_bits(bits) } else { f64::from(f32::from_bits(bits as u32)) };
-        // The records lack the sign of a zero and of a NaN; `signs_that_the_records_lack` checks those.
+        // The records lack the sign of a zero or a NaN; `signs_that_the_records_lack` checks those.
         let is_zero = value == 0.0 && recorded.as_u64() == Some(0);
         if is_zero || value.is_nan() && recorded == "nan" {
             continue;
@@ -235,12 +237,12 @@ pub fn check_values(values: &[u64], recorded: &[Value], double: bool) -> Result<
     Ok(())
 }
 
-/// The bits that a recorded value stands for.
+/// Returns the bits of a recorded value.
 ///
-/// Floats are recorded with 9 digits, and conversion through `f64` yields the same `f32` as direct conversion:
-/// the digits lie within a third of the way from the float they were printed from to the nearest point where rounding
-/// would turn to its neighbour (9 digits are that much finer than 24 bits), and rounding to 53 bits first moves them
-/// by less than 2^-28 of that way.
+/// Floats are recorded with 9 digits, and conversion through `f64` yields the same `f32` as direct
+/// conversion: the digits lie within a third of the distance from the original float to the nearest
+/// rounding boundary (9 digits are that much finer than 24 bits), and rounding to 53 bits first
+/// moves them by less than 2^-28 of that distance.
 pub fn bits_of(recorded: &Value, double: bool) -> u64 {
     let value = match recorded {
         Value::Number(number) => number.as_f64().expect("a finite number"),

@@ -1,4 +1,4 @@
-//! Drives the library through its C ABI, as a C program would, for the golden cases.
+//! Drives the library through its C ABI, like a C program, for the golden cases.
 
 #![allow(unsafe_code, reason = "calls of the C ABI")]
 
@@ -44,7 +44,7 @@ pub struct Start {
     pub index: u64,
 }
 
-/// A stream as it was described when the reader was created.
+/// A stream as described when the reader was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamDescription {
     pub name: String,
@@ -86,12 +86,12 @@ pub struct StreamBatch {
     pub rows: u64,
     /// Id (-1 for a gap), row, begin, end.
     pub records: Vec<[i64; 4]>,
-    /// Key of every record that is no gap.
+    /// Key of every record that is not a gap.
     pub keys: Vec<String>,
     pub columns: Columns,
 }
 
-/// The data, values as their bits.
+/// The data; values are stored as bits.
 #[derive(Debug)]
 pub enum Columns {
     Dense(Vec<Column>),
@@ -111,18 +111,19 @@ pub struct Column {
     pub values: Vec<u64>,
 }
 
-/// Where a call puts its error.
+/// The place for a call's error.
 type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
 
 /// A reader of the C ABI.
 pub struct Driver {
-    /// From `cntk_reader_open`, until it is freed.
+    /// Returned by `cntk_reader_open`, and valid until it is freed.
     reader: *mut cntk_reader,
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: `cntk_reader_open` made the handle from a box. This driver owns it, and it becomes a box again only here.
+        // SAFETY: `cntk_reader_open` made the handle from a box. This driver owns it, and it is
+        // turned back into a box only here.
         cntk_reader_free(Some(unsafe { Box::from_raw(self.reader) }));
     }
 }
@@ -135,14 +136,16 @@ impl Driver {
             ..cntk_reader_source::default()
         };
         let mut reader = MaybeUninit::uninit();
-        // SAFETY: `source` has its size from `default`, and `text` and `text_length` are those of `config`.
+        // SAFETY: `source` has its size from `default`, and `text` and `text_length` describe
+        // `config`, which outlives the call.
         call(|error| unsafe { cntk_reader_open(&raw const source, Some(&mut reader), error) })?;
-        // SAFETY: `?` above ensures that the call succeeded, and so has written the handle.
+        // SAFETY: `?` above ensures that the call succeeded and so has written the handle.
         Ok(Driver { reader: unsafe { reader.assume_init() } })
     }
 
     fn reader(&self) -> Option<&cntk_reader> {
-        // SAFETY: the handle is freed only when `self` is dropped, which the returned borrow excludes.
+        // SAFETY: the handle is freed only when `self` is dropped, which the returned borrow
+        // prevents.
         unsafe { self.reader.as_ref() }
     }
 
@@ -155,7 +158,8 @@ impl Driver {
     }
 
     fn stream(&self, index: usize) -> StreamDescription {
-        // SAFETY: `cntk_reader_stream_info` begins with its size, and describing fills it on success.
+        // SAFETY: `cntk_reader_stream_info` begins with its size, and describing fills it on
+        // success.
         let info: cntk_reader_stream_info =
             unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader(), index, info, error)) }
                 .expect("a stream");
@@ -201,18 +205,19 @@ impl Driver {
             right_splice: start.right_splice,
             cross_sweeps: start.cross_sweeps.into(),
         };
-        // SAFETY: the handle lives as long as `self`, and `struct_size` is the size of `configuration`.
+        // SAFETY: the handle lives as long as `self`, and `struct_size` is the size of
+        // `configuration`.
         call(|error| unsafe { cntk_reader_configuration_set(self.reader, &configuration, error) })
     }
 
     pub fn state(&self) -> Result<BTreeMap<String, u64>, Failure> {
         let mut entries = [cntk_reader_state_entry { key: null(), key_length: 0, value: 0 }; 4];
         let mut count = MaybeUninit::uninit();
-        // SAFETY: the pointer and the count are those of the array `entries`.
+        // SAFETY: the pointer and the count describe the array `entries`.
         call(|error| unsafe {
             cntk_reader_state_get(self.reader(), entries.as_mut_ptr(), entries.len(), Some(&mut count), error)
         })?;
-        // SAFETY: `?` above ensures that the call succeeded, and so has written the count.
+        // SAFETY: `?` above ensures that the call succeeded and so has written the count.
         let count = unsafe { count.assume_init() };
         Ok(entries[..count].iter().map(|entry| (text(entry.key).expect("a key"), entry.value)).collect())
     }
@@ -224,8 +229,8 @@ impl Driver {
             value,
         };
         let entries: Vec<_> = state.iter().map(entry).collect();
-        // SAFETY: the handle lives as long as `self`. The pointer and the count are those of `entries`, each of which has the
-        // pointer and the length of a key in `state`.
+        // SAFETY: the handle lives as long as `self`. The pointer and the count describe `entries`,
+        // each of which has the pointer and the length of a key in `state`.
         call(|error| unsafe { cntk_reader_state_set(self.reader, entries.as_ptr(), entries.len(), error) })
     }
 
@@ -233,9 +238,10 @@ impl Driver {
         let mut minibatch = MaybeUninit::uninit();
         // SAFETY: the handle is freed only when `self` is dropped.
         call(|error| unsafe { cntk_reader_minibatch_read(self.reader, Some(&mut minibatch), error) })?;
-        // SAFETY: `?` above ensures that the call succeeded, and so has written the minibatch.
+        // SAFETY: `?` above ensures that the call succeeded and so has written the minibatch.
         let minibatch = Minibatch(unsafe { minibatch.assume_init() });
-        // SAFETY: `cntk_reader_minibatch_info` begins with its size, and describing fills it on success.
+        // SAFETY: `cntk_reader_minibatch_info` begins with its size, and describing fills it on
+        // success.
         let info: cntk_reader_minibatch_info =
             unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.handle(), info, error)) }?;
         let described = self.streams();
@@ -257,12 +263,13 @@ impl Drop for Minibatch {
 
 impl Minibatch {
     fn handle(&self) -> Option<&cntk_reader_minibatch> {
-        // SAFETY: `self` owns a reference to the minibatch, and gives it up only when it is dropped.
+        // SAFETY: `self` owns a reference to the minibatch, and releases it only on drop.
         unsafe { self.0.as_ref() }
     }
 
     fn stream(&self, index: usize, binary: bool) -> Result<StreamBatch, Failure> {
-        // SAFETY: `cntk_reader_minibatch_stream` begins with its size, and describing fills it on success.
+        // SAFETY: `cntk_reader_minibatch_stream` begins with its size, and describing fills it on
+        // success.
         let stream: cntk_reader_minibatch_stream = unsafe {
             fill(|stream, error| cntk_reader_minibatch_stream_describe(self.handle(), index, stream, error))
         }?;
@@ -312,7 +319,7 @@ impl Minibatch {
     fn key(&self, record: &cntk_reader_record) -> Result<String, Failure> {
         let mut buffer: [c_char; 100] = [0; 100];
         let mut length = MaybeUninit::uninit();
-        // SAFETY: the pointer and the size are those of `buffer`.
+        // SAFETY: the pointer and the size describe `buffer`.
         call(|error| unsafe {
             let sequence = record.sequence as usize;
             cntk_reader_minibatch_get_key_text(
@@ -325,13 +332,14 @@ impl Minibatch {
             )
         })?;
         let key = text(buffer.as_ptr()).expect("a key");
-        // SAFETY: `?` above ensures that the call succeeded, and so has written the length.
+        // SAFETY: `?` above ensures that the call succeeded and so has written the length.
         assert_eq!(key.len(), unsafe { length.assume_init() });
         Ok(key)
     }
 }
 
-/// The words of each sequence of a binary stream. A lane has one sequence, and its words are next to each other.
+/// Returns the words of each sequence of a binary stream. A lane has one sequence, whose words are
+/// contiguous.
 fn words(
     stream: &cntk_reader_minibatch_stream,
     records: &[cntk_reader_record],
@@ -343,7 +351,7 @@ fn words(
     records.iter().filter(|record| record.sequence != u64::MAX).map(words).collect()
 }
 
-/// The columns of dense values; each must be covered by one record.
+/// Returns the columns of dense values; each must be covered by exactly one record.
 fn dense(
     stream: &cntk_reader_minibatch_stream,
     records: &[cntk_reader_record],
@@ -368,23 +376,24 @@ fn dense(
     gaps.into_iter().enumerate().map(column).collect()
 }
 
-/// Makes a call, and converts the error object of a failed one.
+/// Makes a call, and converts the error object if it fails.
 fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), Failure> {
     let mut error = MaybeUninit::new(null_mut());
     let status = work(Some(&mut error));
-    // SAFETY: `MaybeUninit::new` has initialized it, and the call can only overwrite it with another pointer.
+    // SAFETY: `MaybeUninit::new` initialized it, and the call can only overwrite it with another
+    // pointer.
     let error = unsafe { error.assume_init() };
     if status == cntk_reader_status::CNTK_READER_STATUS_OK {
         assert!(error.is_null(), "an error object of a call that succeeded");
         return Ok(());
     }
     assert!(!error.is_null(), "no error object of a call that failed");
-    // SAFETY: the error is not null, as asserted above, so the failed call made it from a box, and it becomes a box again only
-    // here.
+    // SAFETY: the error is not null, as asserted above, so the failed call made it from a box, and
+    // it is turned back into a box only here.
     let error = unsafe { Box::from_raw(error) };
     let mut info = MaybeUninit::<cntk_reader_error_info>::uninit();
-    // SAFETY: `cntk_reader_error_info` begins with its size, a `usize`, which is written first. The assertion ensures that the
-    // call succeeded, and so has filled the struct.
+    // SAFETY: `cntk_reader_error_info` begins with its size, a `usize`, which is written first. The
+    // assertion ensures that the call succeeded and so has filled the struct.
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
         let described = cntk_reader_error_describe(Some(&error), info.as_mut_ptr());
@@ -414,11 +423,11 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
 /// Makes a call that fills a struct.
 ///
 /// # Safety
-/// `T` begins with its size as a `usize`, and `work` fills all of it if it succeeds.
+/// `T` must begin with its size as a `usize`, and `work` must fill all of it if it succeeds.
 unsafe fn fill<T>(work: impl FnOnce(*mut T, ErrorPlace<'_>) -> cntk_reader_status) -> Result<T, Failure> {
     let mut filled = MaybeUninit::<T>::uninit();
-    // SAFETY: `T` begins with a `usize`, so the size is written within `filled`. `?` ensures that `work` succeeded, and so has
-    // filled the struct.
+    // SAFETY: `T` begins with a `usize`, so the size is written within `filled`. `?` ensures that
+    // `work` succeeded and so has filled the struct.
     unsafe {
         filled.as_mut_ptr().cast::<usize>().write(size_of::<T>());
         call(|error| work(filled.as_mut_ptr(), error))?;
@@ -426,18 +435,19 @@ unsafe fn fill<T>(work: impl FnOnce(*mut T, ErrorPlace<'_>) -> cntk_reader_statu
     }
 }
 
-/// A copy of a string of the library, or `None` for NULL. The object that owns the string must be alive.
+/// Copies a string of the library; `None` for NULL. The object that owns the string must be alive.
 fn text(pointer: *const c_char) -> Option<String> {
-    // SAFETY: the pointer is not null here. The library's strings are NUL-terminated, and every caller still holds the reader,
-    // minibatch, error or buffer that owns the string.
+    // SAFETY: the pointer is not null here. The library's strings are NUL-terminated, and every
+    // caller still holds the reader, minibatch, error or buffer that owns the string.
     let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) });
     text.map(|text| text.to_str().expect("UTF-8").to_owned())
 }
 
-/// An array of the library. The object that owns it must outlive the slice.
+/// Returns an array of the library as a slice. The object that owns it must outlive the slice.
 fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     assert!(pointer.is_aligned(), "alignment of an array");
-    // SAFETY: the pointer is aligned, as asserted, and `count` is the number of elements that the library reports with it.
-    // Every caller uses the slice while it holds the reader or minibatch that owns the array.
+    // SAFETY: the pointer is aligned, as asserted, and `count` is the number of elements that the
+    // library reports with it. Every caller uses the slice while it holds the reader or minibatch
+    // that owns the array.
     if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(pointer, count) } }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 
-/// Writes the files of a case to a folder. Returns its configuration.
+/// Writes the files of a case to a folder, and returns its configuration.
 pub fn unpack(case: &Value, folder: &Path) -> String {
     let place = folder.to_str().expect("a UTF-8 path");
     for file in case["files"].as_array().expect("a list of files") {
@@ -19,7 +19,7 @@ pub fn unpack(case: &Value, folder: &Path) -> String {
     config(case, folder)
 }
 
-/// The configuration of a case whose files are in this folder.
+/// Returns the configuration of a case whose files are in this folder.
 pub fn config(case: &Value, folder: &Path) -> String {
     lines(&case["config"]).replace("@DIR@", folder.to_str().expect("a UTF-8 path"))
 }

@@ -4,7 +4,7 @@ use cntk_reader_core::image::{Image, Pixels};
 use flate2::read::ZlibDecoder;
 use std::io::Read;
 
-/// Pseudo-random values.
+/// Returns an image of pseudo-random values.
 pub fn noise(width: u32, height: u32, channels: u32) -> Image {
     let mut state = 1u64;
     let pixels = (0..width * height * channels).map(|_| {
@@ -14,8 +14,8 @@ pub fn noise(width: u32, height: u32, channels: u32) -> Image {
     Image { width, height, channels, planar: false, pixels: Pixels::Bytes(pixels.collect()) }
 }
 
-/// The pixels of a file, blue, green, red, or gray. A reader of its own, for these few files: PNG and BMP with 8-bit colors, so
-/// that tests of transforms do not depend on decoders.
+/// Reads the pixels of a file as blue, green, red, or as gray. This minimal reader of PNG and BMP
+/// with 8-bit colors keeps tests of transforms independent of decoders.
 pub fn picture(path: &str, gray: bool) -> Image {
     let file = std::fs::read(path).expect("an image");
     let (width, height, colors) = if file.starts_with(b"BM") { bmp(&file) } else { png(&file) };
@@ -32,7 +32,7 @@ pub fn picture(path: &str, gray: bool) -> Image {
     Image { width, height, channels, planar: false, pixels: Pixels::Bytes(pixels) }
 }
 
-/// The only BMP file that is needed has one pixel.
+/// Reads the only BMP file that is needed, which has one pixel.
 fn bmp(file: &[u8]) -> (u32, u32, Vec<[u8; 3]>) {
     assert_eq!((file[18], file[22]), (1, 1), "one pixel");
     let at = file[10] as usize;

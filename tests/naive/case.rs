@@ -1,4 +1,4 @@
-//! Random data and random uses of a reader, and the comparison of the engine with the model.
+//! Random data and operations of a reader, and the comparison of the engine with the model.
 
 use super::timeline::{ANY_SWEEPS, NO_LIMIT, ONE_SWEEP, Order, Span, Window};
 use super::{Expected, Mode, Model, Sample, Sequence, cut, join};
@@ -13,15 +13,16 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Data, the way to read them, and what is done with the reader.
+/// Data, the way to read them, and the operations on the reader.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// Samples of each sequence.
     lengths: Vec<u64>,
-    /// Decides values, streams, keys, files, and what is missing in other deserializers than the first.
+    /// Seed for values, streams, keys, files, and the sequences that are missing in other
+    /// deserializers than the first.
     content: u64,
     format: Format,
-    /// Deserializers, 1 to 3.
+    /// Number of deserializers, 1 to 3.
     members: usize,
     chunk_size: u64,
     mode: Mode,
@@ -42,7 +43,7 @@ pub enum Format {
     Ids,
     /// Lines with ids, in several files.
     Files,
-    /// A line for each sequence.
+    /// One line per sequence.
     Lines,
     /// Lines with ids, compressed.
     Compressed,
@@ -50,7 +51,7 @@ pub enum Format {
     Binary,
 }
 
-/// A minibatch size, and a share.
+/// A minibatch size, and a worker's share.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     minibatch: u64,
@@ -65,16 +66,16 @@ enum Step {
     Read(usize),
     Configure(Sizes),
     Start(Span, Sizes),
-    /// Goes to a position, modulo some sweeps.
+    /// Sets a position, modulo some sweeps.
     SetState(u64),
     Checkpoint,
-    /// Goes back to the last checkpoint: in a new reader, or in this one.
+    /// Restores the last checkpoint, in a new reader or in this one.
     Restore {
         fresh: bool,
     },
 }
 
-/// How large cases get.
+/// The maximum size of cases.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     pub sequences: usize,
@@ -160,28 +161,28 @@ struct Stream {
     name: String,
     dim: u64,
     is_sparse: bool,
-    /// Its lengths count.
+    /// Whether its lengths count.
     defines: bool,
 }
 
-/// The content of a case: what the files say and what the model knows.
+/// The content of a case: the configuration for the engine, and the data for the model.
 struct Content {
     config: String,
     chunks: Vec<Vec<Sequence>>,
     sizes: Vec<usize>,
 }
 
-/// The keys of the sequences of a file begin at its place times this.
+/// The keys of a file's sequences start at the number of the file times this.
 const PLACE: u64 = 1 << 44;
 
 impl Case {
-    /// Changes what cannot be together.
+    /// Changes combinations that are impossible.
     fn made_possible(mut self) -> Case {
         if self.mode == Mode::Frame || self.format == Format::Lines {
             self.lengths.iter_mut().for_each(|length| *length = 1);
         }
         if self.format == Format::Binary {
-            // Each sequence is a chunk of its own: what else a chunk has is the converter's choice.
+            // Each sequence is its own chunk, because the converter decides about larger chunks.
             self.chunk_size = 1;
         }
         let mode = self.mode;
@@ -220,7 +221,7 @@ impl Case {
         let (mut all, mut sections, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         for member in 0..self.members {
             let streams = self.streams(rng, member, defining);
-            // Some sequences are missing in the others, which have an order of their own.
+            // Some sequences are missing in the other deserializers, which have their own order.
             let mut own: Vec<(u64, u64)> = keys.iter().copied().zip(self.lengths.iter().copied()).collect();
             if member > 0 {
                 own.retain(|_| !rng.once_in(8));
@@ -280,7 +281,7 @@ impl Case {
         (0..count).map(stream).collect()
     }
 
-    /// Writes one deserializer's files. Gives their chunks, and the section of the configuration.
+    /// Writes one deserializer's files. Returns their chunks, and the section of the configuration.
     fn write_member(
         &self,
         rng: &mut Rng,
@@ -292,7 +293,7 @@ impl Case {
         let (mut files, mut text) = (Vec::new(), String::new());
         let mut sequences = Vec::new();
         let (mut chunks, mut paths) = (Vec::new(), Vec::new());
-        // Several deserializers are joined by key alone.
+        // Several deserializers are only joined by key.
         let shared = self.members > 1;
         for (number, &(key, length)) in own.iter().enumerate() {
             if self.format == Format::Files && !sequences.is_empty() && rng.once_in(5) {
@@ -372,7 +373,7 @@ impl Case {
         }
     }
 
-    /// A sequence, and its lines.
+    /// Returns a sequence, and its lines.
     fn sequence(
         &self,
         rng: &mut Rng,
@@ -463,11 +464,11 @@ impl Both {
     }
 }
 
-/// Minibatches that are read after all steps, unless the epoch ends before.
+/// Minibatches read after all steps, unless the epoch ends before.
 const REST: usize = 40;
 
-/// Runs the case in a folder, and panics where the engine does not do what the model does. `alive` is called before each call of
-/// the engine.
+/// Runs the case in a folder, and panics if the engine and the model differ. `alive` is called
+/// before each call of the engine.
 pub fn check(case: &Case, folder: &Path, alive: &dyn Fn()) {
     let Content { config, chunks, sizes } = case.write(folder);
     if chunks.is_empty() {
@@ -492,7 +493,8 @@ pub fn check(case: &Case, folder: &Path, alive: &dyn Fn()) {
                 let read = case.read(sizes);
                 match both.engine.configure(&read) {
                     Ok(()) => both.model.configure(read),
-                    // Other workers cannot go on from every checkpoint. A refused call changes nothing.
+                    // Not every checkpoint can be continued with other workers. A refused call
+                    // changes nothing.
                     Err(error) if error.kind() == ErrorKind::Checkpoint => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -520,7 +522,7 @@ pub fn check(case: &Case, folder: &Path, alive: &dyn Fn()) {
                             both.model.configure(read);
                         }
                     }
-                    // As above: the workers of an epoch that was started are kept.
+                    // As above: the workers of a started epoch are kept.
                     Err(error) if !fresh && error.kind() == ErrorKind::Checkpoint => {}
                     Err(error) => panic!("{error}"),
                 }

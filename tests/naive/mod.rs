@@ -1,5 +1,6 @@
-//! A reader as its specification describes it, without threads, chunks in memory, or memory that is used again: sequences of samples
-//! go into minibatches one value at a time. The engine is held against it.
+//! A direct implementation of a reader's specification, without threads, caching of chunks or reuse
+//! of memory: sequences of samples go into minibatches one value at a time. The engine is compared
+//! with it.
 
 pub mod case;
 pub mod timeline;
@@ -20,7 +21,7 @@ pub enum Sample {
 }
 
 impl Sample {
-    /// The sample as a dense one of `size` values.
+    /// Returns the sample as a dense one of `size` values.
     fn dense(&self, size: usize) -> Sample {
         let Sample::Sparse(entries) = self else { return self.clone() };
         let mut values = vec![0.0; size];
@@ -29,7 +30,7 @@ impl Sample {
     }
 }
 
-/// A sequence: what counts as its length, its bytes in the file, and for each stream its samples.
+/// A sequence: its effective length, its bytes in the file, and its samples of each stream.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     pub key: u64,
@@ -38,7 +39,8 @@ pub struct Sequence {
     pub streams: Vec<Vec<Sample>>,
 }
 
-/// The chunks of a file, cut by CNTK's rule: one is closed when the next sequence would make it larger than the limit.
+/// Splits sequences into chunks by CNTK's rule: a chunk is closed when the next sequence would make
+/// it larger than the limit.
 pub fn cut(sequences: Vec<Sequence>, limit: u64) -> Vec<Vec<Sequence>> {
     let (mut chunks, mut size) = (Vec::<Vec<Sequence>>::new(), 0);
     for sequence in sequences {
@@ -52,8 +54,9 @@ pub fn cut(sequences: Vec<Sequence>, limit: u64) -> Vec<Vec<Sequence>> {
     chunks
 }
 
-/// Joins the sequences of several deserializers by key: the first one has the order and the chunks, and what a later one lacks is left
-/// out. `defining` is the deserializer whose lengths count; without one the longest does.
+/// Joins the sequences of several deserializers by key: the first one determines the order and the
+/// chunks, and sequences that a later one lacks are dropped. `defining` is the deserializer whose
+/// lengths count; without one the longest does.
 pub fn join(members: &[Vec<Vec<Sequence>>], defining: Option<usize>) -> Vec<Vec<Sequence>> {
     let joined = |sequence: &Sequence| {
         let find = |member: &Vec<Vec<Sequence>>| {
@@ -86,12 +89,13 @@ pub struct Expected {
     pub end_of_sweep: bool,
     pub end_of_epoch: bool,
     pub keys: Vec<u64>,
-    pub streams: Vec<Part>,
+    pub streams: Vec<ExpectedStream>,
 }
 
-/// A stream of a minibatch: records `(sequence, lane, begin, end)`, and each column; `None` is a gap.
+/// A stream of a minibatch: records `(sequence, lane, begin, end)`, and each column; `None` is a
+/// gap.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Part {
+pub struct ExpectedStream {
     pub steps: usize,
     pub lanes: usize,
     pub right_splice: u64,
@@ -101,12 +105,12 @@ pub struct Part {
 
 const GAP: u64 = u64::MAX;
 
-impl Part {
-    fn new(steps: usize, lanes: usize) -> Part {
-        Part { steps, lanes, columns: vec![None; steps * lanes], ..Part::default() }
+impl ExpectedStream {
+    fn new(steps: usize, lanes: usize) -> ExpectedStream {
+        ExpectedStream { steps, lanes, columns: vec![None; steps * lanes], ..ExpectedStream::default() }
     }
 
-    fn of(stream: &StreamMinibatch) -> Part {
+    fn of(stream: &StreamMinibatch) -> ExpectedStream {
         let layout = &stream.layout;
         let record = |record: &cntk_reader::Record| (record.id, record.lane, record.begin, record.end);
         let column = |(column, is_gap)| match (is_gap, stream.dense::<f32>(), stream.sparse::<f32>()) {
@@ -122,7 +126,7 @@ impl Part {
                 Some(Sample::Sparse(entries.zip(sparse.values[range].iter().copied()).collect()))
             }
         };
-        Part {
+        ExpectedStream {
             steps: layout.steps,
             lanes: layout.lanes,
             right_splice: layout.right_splice,
@@ -133,38 +137,39 @@ impl Part {
 }
 
 impl Expected {
-    /// What the engine has delivered.
+    /// Converts a minibatch of the engine.
     pub fn of(minibatch: &Minibatch) -> Expected {
         Expected {
             end_of_sweep: minibatch.end_of_sweep,
             end_of_epoch: minibatch.end_of_epoch,
             keys: minibatch.keys.clone(),
-            streams: minibatch.streams.iter().map(Part::of).collect(),
+            streams: minibatch.streams.iter().map(ExpectedStream::of).collect(),
         }
     }
 
-    /// Whether this is past the end of the epoch.
+    /// Returns whether this is past the end of the epoch.
     pub fn is_end(&self) -> bool {
         self.end_of_epoch && self.streams.is_empty()
     }
 }
 
-/// What a lane of truncated minibatches is filled from: sequences, whether a sweep ends with them, and the samples of the first one
-/// that are used up.
+/// The input of a lane of truncated minibatches: sequences, whether a sweep ends with them, and the
+/// number of samples of the first one already used.
 #[derive(Debug, Clone, Default)]
 struct Slot {
     queue: VecDeque<((usize, usize), bool)>,
     cursor: u64,
 }
 
-/// The reader. A clone of it is a checkpoint.
+/// The model of a reader. A clone of it is a checkpoint.
 #[derive(Clone)]
 pub struct Model {
     chunks: Rc<Vec<Vec<Sequence>>>,
     /// Values of a sample of each stream.
     sizes: Vec<usize>,
     mode: Mode,
-    /// A minibatch size counts the samples of this worker's share, not those of all workers.
+    /// Whether a minibatch size counts the samples of this worker's share, rather than of all
+    /// workers.
     local: bool,
     timeline: Timeline,
     read: ReadConfig,
@@ -185,7 +190,7 @@ impl Model {
         Model { chunks, sizes, mode, local, timeline, read, slots: Vec::new() }
     }
 
-    /// CNTK's state.
+    /// Returns CNTK's state.
     pub fn position(&self) -> u64 {
         self.timeline.position
     }
@@ -202,7 +207,7 @@ impl Model {
         self.timeline.start(span, share(&read));
     }
 
-    /// The position stays, and what is queued is lost.
+    /// Keeps the position, and drops the queue.
     pub fn configure(&mut self, read: ReadConfig) {
         self.set_sizes(read);
         self.timeline.share = share(&read);
@@ -213,7 +218,7 @@ impl Model {
         self.timeline.seek(position);
     }
 
-    /// The number of slots is counted anew only if sizes change.
+    /// Recomputes the number of slots only if sizes change.
     fn set_sizes(&mut self, read: ReadConfig) {
         let ReadConfig { workers, rank, minibatch_size, truncation_length, .. } = read;
         if matches!(self.mode, Mode::Truncated { .. }) {
@@ -278,7 +283,7 @@ impl Model {
             return Expected { end_of_epoch: true, ..Expected::default() };
         }
         let lanes = self.slots.len();
-        let mut part = Part { right_splice: splice, ..Part::new(steps as usize, lanes) };
+        let mut part = ExpectedStream { right_splice: splice, ..ExpectedStream::new(steps as usize, lanes) };
         let mut expected = Expected { streams: vec![part.clone(); self.sizes.len()], ..Expected::default() };
         for lane in 0..lanes {
             let count = steps.min(self.available(lane));
@@ -321,9 +326,9 @@ fn share(read: &ReadConfig) -> Share {
     Share { workers: read.workers, rank: read.rank, cross_sweeps: read.cross_sweeps }
 }
 
-/// One sample each, side by side.
-fn frames(sequences: &[&[Sample]]) -> Part {
-    let mut part = Part::new(1, sequences.len());
+/// Packs one sample each, side by side.
+fn frames(sequences: &[&[Sample]]) -> ExpectedStream {
+    let mut part = ExpectedStream::new(1, sequences.len());
     for (number, samples) in sequences.iter().enumerate() {
         part.records.push((number as u64, number as u64, 0, 1));
         part.columns[number] = Some(samples[0].clone());
@@ -331,8 +336,8 @@ fn frames(sequences: &[&[Sample]]) -> Part {
     part
 }
 
-/// Each sequence goes into the first lane that has place for it, or into a new one.
-fn first_fit(sequences: &[&[Sample]]) -> Part {
+/// Packs each sequence into the first lane with enough room, or into a new one.
+fn first_fit(sequences: &[&[Sample]]) -> ExpectedStream {
     let steps = sequences.iter().map(|samples| samples.len()).max().unwrap_or(0);
     let mut used: Vec<usize> = Vec::new();
     let mut places = Vec::new();
@@ -345,7 +350,7 @@ fn first_fit(sequences: &[&[Sample]]) -> Part {
         places.push((lane, used[lane]));
         used[lane] += samples.len();
     }
-    let mut part = Part::new(steps, used.len());
+    let mut part = ExpectedStream::new(steps, used.len());
     for (number, (samples, &(lane, begin))) in sequences.iter().zip(&places).enumerate() {
         part.records.push((number as u64, lane as u64, begin as i64, (begin + samples.len()) as u64));
         for (step, sample) in samples.iter().enumerate() {

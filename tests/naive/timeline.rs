@@ -1,9 +1,10 @@
-//! The order of sequences, by the rules of CNTK 2.7 and nothing else: each sweep's order is computed whole, and every seek walks
-//! from the sweep's first sequence.
+//! The order of sequences, by the rules of CNTK 2.7 and nothing else: each sweep's order is
+//! computed as a whole, and every seek walks from the sweep's first sequence.
 
 use std::rc::Rc;
 
-/// Epoch size in samples that means one sweep, the one that means no limit, and the number of sweeps that means no limit.
+/// Special values: the epoch size in samples for one sweep, the size for no limit, and the number
+/// of sweeps for no limit.
 pub const ONE_SWEEP: u64 = u64::MAX >> 2;
 pub const NO_LIMIT: u64 = u64::MAX / 2;
 pub const ANY_SWEEPS: u64 = u64::MAX;
@@ -41,7 +42,7 @@ impl Twister {
         x ^ x >> 43
     }
 
-    /// A number in `from..to`, by plain modulo.
+    /// Returns a number in `from..to`, by plain modulo.
     fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.draw() % (to - from)
     }
@@ -59,7 +60,7 @@ pub enum Order {
     Randomized { seed: u64, window: Window },
 }
 
-/// Which worker reads, of how many, and whether its minibatches go on past the end of a sweep.
+/// The worker that reads, the number of workers, and whether minibatches cross the end of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub workers: u64,
@@ -67,7 +68,7 @@ pub struct Share {
     pub cross_sweeps: bool,
 }
 
-/// An epoch as it is asked for.
+/// An epoch as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub samples: u64,
@@ -75,7 +76,8 @@ pub struct Span {
     pub index: u64,
 }
 
-/// A sequence in the order of a sweep, and the position of its own chunk in that sweep's order of chunks.
+/// A sequence in the order of a sweep, and the position of its own chunk in that sweep's order of
+/// chunks.
 #[derive(Debug, Clone, Copy)]
 struct Placed {
     home: usize,
@@ -84,7 +86,7 @@ struct Placed {
     length: u64,
 }
 
-/// What is next for a worker: sequences by their chunks and their places in them.
+/// The next data of a worker: sequences by their chunks and their indices in them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Picked {
     pub sequences: Vec<(usize, usize)>,
@@ -101,7 +103,8 @@ pub struct Timeline {
     epoch: (u64, u64),
     /// Samples of all workers since the start of sweep 0.
     pub position: u64,
-    /// The next sequence of the sweep, and the number that decides whose it is in the data's own order.
+    /// The next sequence of the sweep, and the number that decides which worker gets it in the
+    /// data's own order.
     next: usize,
     counter: u64,
     /// The order of the sweep that was entered last.
@@ -115,7 +118,7 @@ impl Timeline {
         Timeline { chunks, order, share, epoch: (0, 0), position: 0, next: 0, counter: 0, entered: None }
     }
 
-    /// Samples of a sweep.
+    /// Returns the number of samples of a sweep.
     pub fn sweep(&self) -> u64 {
         self.chunks.iter().flatten().sum()
     }
@@ -132,12 +135,12 @@ impl Timeline {
         self.seek(begin);
     }
 
-    /// A randomized worker gets whole chunks; one without any has no data.
+    /// Returns whether this worker has no data: in random order a worker gets whole chunks, if any.
     fn is_idle(&self) -> bool {
         self.order != Order::InOrder && self.share.rank >= self.chunks.len() as u64
     }
 
-    /// Goes to the first sequence that begins at or after a position.
+    /// Moves to the first sequence that begins at or after a position.
     pub fn seek(&mut self, position: u64) {
         let sweep = self.sweep();
         let order = self.enter(position / sweep);
@@ -157,7 +160,7 @@ impl Timeline {
         }
     }
 
-    /// The order of a sweep. The data's own order is that of sweep 0 for ever.
+    /// Returns the order of a sweep. The data's own order is always that of sweep 0.
     fn enter(&mut self, sweep: u64) -> Rc<Vec<Placed>> {
         let sweep = if self.order == Order::InOrder { 0 } else { sweep };
         match &self.entered {
@@ -175,8 +178,8 @@ impl Timeline {
         }
     }
 
-    /// The next sequences of this worker: at most `global` samples of all workers and `local` ones of its own, but at least one
-    /// sequence of its own while there is one.
+    /// Returns the next sequences of this worker: at most `global` samples of all workers and
+    /// `local` samples of its own, but at least one of its own sequences while there are any.
     pub fn pick(&mut self, global: u64, local: u64) -> Picked {
         if self.order == Order::InOrder {
             return self.pick_in_order(global, local);
@@ -267,7 +270,7 @@ impl Timeline {
     }
 }
 
-/// The sequences of these chunks, one chunk after the other.
+/// Returns the sequences of these chunks, one chunk after the other.
 fn rows(chunks: &[Vec<u64>], these: impl Iterator<Item = usize>) -> Vec<Placed> {
     let row = |(home, chunk): (usize, usize)| {
         let place = move |(index, &length)| Placed { home, chunk, index, length };
@@ -276,8 +279,8 @@ fn rows(chunks: &[Vec<u64>], these: impl Iterator<Item = usize>) -> Vec<Placed> 
     these.enumerate().flat_map(row).collect()
 }
 
-/// The randomized order of a sweep: chunks are shuffled; then each sequence changes places with another one, such that both stay
-/// within the windows of the chunks at whose places they are.
+/// Returns the randomized order of a sweep: chunks are shuffled; then each sequence is swapped with
+/// another one such that both stay within the windows of the chunks at their positions.
 fn randomized(chunks: &[Vec<u64>], window: Window, seed: u64) -> Vec<Placed> {
     let count = chunks.len();
     let mut ids: Vec<usize> = (0..count).collect();
@@ -287,7 +290,7 @@ fn randomized(chunks: &[Vec<u64>], window: Window, seed: u64) -> Vec<Placed> {
     }
     let lengths: Vec<Vec<u64>> = ids.iter().map(|&id| chunks[id].clone()).collect();
     let windows = windows(&lengths, window);
-    // The first sequence at the place of each chunk, and one past the last.
+    // The first sequence at the position of each chunk, and one past the last.
     let first = |chunk: usize| lengths[..chunk].iter().map(Vec::len).sum::<usize>();
     let chunk_at = |place: usize| (0..count).rev().find(|&chunk| first(chunk) <= place).unwrap_or(0);
     let mut entries = rows(chunks, ids.iter().copied());
@@ -317,7 +320,8 @@ fn randomized(chunks: &[Vec<u64>], window: Window, seed: u64) -> Vec<Placed> {
     entries
 }
 
-/// For each place in the order of chunks, the places between which its sequences may move.
+/// Returns, for each position in the order of chunks, the range of positions within which its
+/// sequences may move.
 fn windows(lengths: &[Vec<u64>], window: Window) -> Vec<(usize, usize)> {
     let count = lengths.len();
     let samples = |chunk: usize| lengths[chunk].iter().sum::<u64>();

@@ -1,4 +1,4 @@
-//! The crate as a Rust program uses it: only by the names at its root.
+//! The crate as a Rust program uses it: only through the names at its root.
 
 use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{
@@ -8,7 +8,7 @@ use cntk_reader::{
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Twenty images of two values with a label of ten; key and values are the line's number.
+/// Twenty images of two values with a label of ten classes; key and values are the line's number.
 fn digits() -> (TempDir, CtfDeserializer) {
     let folder = tempfile::tempdir().expect("a folder");
     let lines: String = (0..20).map(|i| format!("{i} |features {i} {i}.5 |labels {}:1\n", i % 10)).collect();
@@ -30,13 +30,13 @@ fn in_order() -> ReaderOptions {
     ReaderOptions::new().randomize(false)
 }
 
-/// The keys of the minibatches that are left.
+/// Returns the keys of the remaining minibatches.
 fn keys(minibatches: impl Iterator<Item = Result<cntk_reader::Minibatch>>) -> Vec<u64> {
     minibatches.flat_map(|minibatch| minibatch.expect("a minibatch").keys().to_vec()).collect()
 }
 
 #[test]
-fn values_are_found_by_name() {
+fn streams_are_found_by_name() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let names: Vec<_> = reader.streams().iter().map(|stream| stream.name.clone()).collect();
@@ -63,7 +63,7 @@ fn values_are_found_by_name() {
 }
 
 #[test]
-fn a_wrong_stream_lists_those_there_are() {
+fn unknown_stream_lists_known_streams() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let minibatch = reader.epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch").next();
@@ -99,14 +99,14 @@ fn doubles_are_read_as_doubles() {
 }
 
 #[test]
-fn epochs_end_and_go_on() {
+fn epochs_end_and_continue() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, ReaderOptions::new());
     let first = keys(reader.epoch(Epoch::sweeps(1).minibatch_size(6)).expect("an epoch"));
     assert_eq!(keys(reader.rest_of_epoch()), []);
     let minibatch = reader.read().expect("nothing");
     assert!(minibatch.is_empty() && minibatch.end_of_epoch());
-    // The streams of a minibatch without data are there, and empty.
+    // The streams of a minibatch without data exist, but are empty.
     assert_eq!(minibatch.stream("features").and_then(|stream| stream.dense::<f32>()).expect("nothing"), []);
     let nothing = minibatch.stream("labels").and_then(|stream| stream.sparse::<f32>()).expect("nothing");
     assert_eq!((nothing.columns(), nothing.values.len()), (0, 0));
@@ -144,7 +144,7 @@ fn epochs_are_started_one_after_the_other() {
         assert_eq!(orders.last(), Some(&keys(reader.epoch(sweep.index(index)).expect("an epoch"))));
     }
 
-    // A checkpoint continues its epoch, and one from the end goes on with the next.
+    // A checkpoint continues its epoch, and a checkpoint from the end continues with the next one.
     let mut loops = reader.epoch(sweep.index(2)).expect("an epoch");
     let mut checkpoints = Vec::new();
     while let Some(minibatch) = loops.next() {
@@ -163,18 +163,18 @@ fn epochs_are_started_one_after_the_other() {
 }
 
 #[test]
-fn the_number_of_an_epoch_of_another_size_has_to_be_given() {
+fn next_epoch_of_another_size_needs_a_number() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let _ = reader.next_epoch(Epoch::unlimited().minibatch_size(8)).expect("an epoch").next();
-    // An epoch without an end is not counted.
+    // An endless epoch is not counted.
     let _ = reader.next_epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch").next();
     assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
     let error = reader.next_epoch(Epoch::samples(5).minibatch_size(8)).expect_err("another size");
     assert_eq!(error.kind(), ErrorKind::State);
     assert!(error.message().contains("had one sweep, and now one of 5 samples"), "{error}");
     assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
-    // Other workers and minibatches continue a restored epoch where they can.
+    // Other workers and minibatch sizes continue a restored epoch if they can.
     let checkpoint = reader.checkpoint().expect("a checkpoint");
     reader.restore(&checkpoint).expect("its own");
     let sizes: Vec<_> = reader
@@ -188,7 +188,7 @@ fn the_number_of_an_epoch_of_another_size_has_to_be_given() {
 #[test]
 fn workers_in_lockstep_make_equal_steps() {
     let (_folder, ctf) = digits();
-    // Five chunks or more, one of them for each worker at most.
+    // Five or more chunks, at most one for each worker.
     let open = || open(&ctf.clone().chunk_size(100), ReaderOptions::new().lockstep(true));
     let epoch = |rank, workers| Epoch::sweeps(2).minibatch_size(3).worker(rank, workers);
     let steps_of = |minibatches: cntk_reader::EpochIter<'_>| -> Vec<Vec<u64>> {
@@ -196,7 +196,7 @@ fn workers_in_lockstep_make_equal_steps() {
     };
     let whole = steps_of(open().epoch(epoch(0, 1)).expect("an epoch"));
     assert_eq!((whole.len(), whole.concat().len()), (14, 40));
-    // The shares of each step, put together in the order of the keys.
+    // Merges the shares of each step, in the order of the keys.
     let together = |mut shares: Vec<Vec<Vec<u64>>>| -> Vec<Vec<u64>> {
         let mut steps = shares.pop().expect("a worker");
         for share in shares {
@@ -213,7 +213,7 @@ fn workers_in_lockstep_make_equal_steps() {
         assert!(shares.iter().any(|share| share.iter().any(Vec::is_empty)), "shares may be empty");
         assert_eq!(together(shares), whole);
 
-        // Five workers continue what these have begun.
+        // Five workers continue an epoch that other numbers of workers have begun.
         let mut first = open();
         let begun = first.epoch(epoch(workers - 1, workers)).expect("an epoch").take(4).count();
         let state = first.checkpoint().expect("a checkpoint");
@@ -230,7 +230,7 @@ fn workers_in_lockstep_make_equal_steps() {
 }
 
 #[test]
-fn a_loop_may_be_left_and_configured_and_resumed() {
+fn loops_can_be_left_configured_and_resumed() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let mut first = 0;
@@ -261,7 +261,7 @@ fn a_loop_may_be_left_and_configured_and_resumed() {
 }
 
 #[test]
-fn an_error_does_not_end_an_epoch_unless_it_must() {
+fn epochs_continue_after_recoverable_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let lines: String =
         (0..12).map(|i| if i == 6 { "|x 1 zz\n".to_owned() } else { format!("|x {i:02} 1\n") }).collect();
@@ -299,10 +299,10 @@ fn sizes_that_mean_nothing_are_refused() {
     minibatch.stream("labels").and_then(|stream| stream.dense::<f32>()).expect("dense values");
 }
 
-/// Sequences of different lengths share a minibatch, or are cut. Each column belongs to one sequence, and all samples are
-/// delivered.
+/// Sequences of different lengths share a minibatch, or are truncated. Each column belongs to one
+/// sequence, and all samples are delivered.
 #[test]
-fn the_columns_of_sequences() {
+fn columns_belong_to_their_sequences() {
     let folder = tempfile::tempdir().expect("a folder");
     let text: String = (0..7)
         .flat_map(|key| (0..=key % 4).map(move |step| format!("{key} |x {}\n", 10 * key + step)))
@@ -384,11 +384,11 @@ fn check_squares(reader: &mut Reader) {
 }
 
 #[test]
-fn formats_of_ones_own_are_joined_with_files() {
+fn user_formats_are_joined_with_files() {
     let (folder, ctf) = digits();
     let mut reader = Reader::builder().ctf(ctf.clone()).deserializer("squares", Squares::below(20)).open();
     check_squares(reader.as_mut().expect("a reader"));
-    // The configuration determines the place of a user's deserializer among the others.
+    // The configuration determines the position of a user-defined deserializer among the others.
     let config = format!(
         "randomize = true\ndeserializers = ( [ type = \"squares\" ] : {} )",
         ctf.to_configuration().expect("a text")
@@ -406,7 +406,7 @@ fn formats_of_ones_own_are_joined_with_files() {
 }
 
 #[test]
-fn a_format_that_cannot_be_joined_says_what_it_lacks() {
+fn unjoinable_formats_explain_what_is_missing() {
     let (_folder, ctf) = digits();
     let late = || Squares { is_listed: false, ..Squares::below(20) };
     let cntk = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
@@ -416,7 +416,8 @@ fn a_format_that_cannot_be_joined_says_what_it_lacks() {
     for text in ["'squares'", "`sequences` in Rust", "`list_sequences` in C,", "`GetSequences` in C++"] {
         assert!(error.detail().contains(text), "{text}: {}", error.detail());
     }
-    // One that has the list is refused only where its section forbids it, and nothing is missing then.
+    // If it has the list, it is refused only if its section forbids joining, and the error names
+    // nothing as missing.
     for (squares, lacks_list) in [(Squares::below(20), false), (late(), true)] {
         let config = format!(
             "deserializers = ( [ type = \"squares\" ; composable = false ] : {} )",
@@ -428,12 +429,12 @@ fn a_format_that_cannot_be_joined_says_what_it_lacks() {
         assert_eq!(error.detail().contains("`sequences` in Rust"), lacks_list, "{}", error.detail());
         assert_eq!(error.detail().contains("`composable = false`"), !lacks_list, "{}", error.detail());
     }
-    // By itself it is read.
+    // Alone it can be read.
     Reader::builder().deserializer("squares", late()).open().expect("a reader");
 }
 
 #[test]
-fn mistakes_are_told_when_the_reader_is_opened() {
+fn mistakes_are_reported_on_opening() {
     let (_folder, ctf) = digits();
     let open = |builder: cntk_reader::Builder| -> Error { builder.open().expect_err("a mistake") };
     let twice = Reader::builder().deserializer("a", Squares::below(3)).deserializer("a", Squares::below(3));

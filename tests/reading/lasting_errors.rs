@@ -1,4 +1,4 @@
-//! Errors that stay: reading goes on behind them, or ends with one and the same error.
+//! Lasting errors: reading continues past them, or ends with the same error every time.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
@@ -12,10 +12,11 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Reads that are tried.
+/// Maximum number of reads.
 const READS: usize = 40;
 
-/// Reads a sweep in minibatches of one sequence after `damage`, read by read. Gives the number of sequences, and the errors.
+/// Reads a sweep in minibatches of one sequence after `damage`. Returns the number of sequences and
+/// the errors.
 fn sweep(config: &str, damage: impl FnOnce()) -> (usize, Vec<Error>) {
     common::quiet();
     let text = format!("randomize = false\nmultithreadedDeserialization = false\n{config}");
@@ -38,7 +39,7 @@ fn sweep(config: &str, damage: impl FnOnce()) -> (usize, Vec<Error>) {
     panic!("the sweep does not end: {count} sequences, {errors:?}");
 }
 
-/// A file of HTK features: frames of one value.
+/// Returns a file of HTK features with frames of one value.
 fn htk(frames: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(frames.to_be_bytes());
@@ -49,10 +50,10 @@ fn htk(frames: u32) -> Vec<u8> {
     bytes
 }
 
-/// As many frames as a chunk has at least: a chunk has at most two utterances of them.
+/// Minimum number of frames of a chunk: a chunk has at most two utterances of this length.
 const FRAMES: u32 = 90_000;
 
-/// Four utterances of HTK features in files of their own.
+/// Writes four utterances of HTK features, each in its own file.
 fn speech(folder: &Path) -> String {
     let mut script = String::new();
     for name in ["a", "b", "c", "d"] {
@@ -69,7 +70,7 @@ fn speech(folder: &Path) -> String {
 }
 
 #[test]
-fn a_feature_file_that_vanishes_is_an_error_for_its_chunk() {
+fn missing_feature_file_fails_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let config = speech(folder.path());
     let (count, errors) = sweep(&config, || fs::remove_file(folder.path().join("b.mfc")).unwrap());
@@ -79,7 +80,7 @@ fn a_feature_file_that_vanishes_is_an_error_for_its_chunk() {
 }
 
 #[test]
-fn a_feature_file_that_becomes_a_loop_of_links_is_an_error_for_its_chunk() {
+fn cyclic_link_to_feature_file_fails_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let config = speech(folder.path());
     let path = folder.path().join("c.mfc");
@@ -91,7 +92,7 @@ fn a_feature_file_that_becomes_a_loop_of_links_is_an_error_for_its_chunk() {
 }
 
 #[test]
-fn every_feature_file_that_vanishes_is_an_error_and_the_sweep_ends() {
+fn sweep_ends_when_all_feature_files_are_missing() {
     let folder = tempfile::tempdir().unwrap();
     let config = speech(folder.path());
     let (count, errors) = sweep(&config, || {
@@ -103,7 +104,7 @@ fn every_feature_file_that_vanishes_is_an_error_and_the_sweep_ends() {
 }
 
 #[test]
-fn a_kaldi_archive_that_vanishes_is_an_error_for_its_chunk() {
+fn missing_kaldi_archive_fails_its_chunk() {
     let folder = tempfile::tempdir().unwrap();
     let mut script = String::new();
     // More archives than stay open.
@@ -148,7 +149,7 @@ fn a_kaldi_archive_that_vanishes_is_an_error_for_its_chunk() {
 }
 
 #[test]
-fn a_file_of_a_long_list_that_vanishes_is_an_error_for_its_sequences() {
+fn missing_file_of_a_long_list_fails_its_sequences() {
     let folder = tempfile::tempdir().unwrap();
     let files = 300;
     for number in 0..files {
@@ -185,7 +186,7 @@ fn a_file_of_a_long_list_that_vanishes_is_an_error_for_its_sequences() {
 }
 
 #[test]
-fn a_text_file_that_is_cut_while_it_is_open_ends_in_errors() {
+fn text_file_truncated_while_open_ends_in_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.ctf");
     let lines: String = (0..10).map(|number| format!("|x {number}\n")).collect();
@@ -200,7 +201,7 @@ fn a_text_file_that_is_cut_while_it_is_open_ends_in_errors() {
 }
 
 #[test]
-fn a_damaged_chunk_of_a_binary_file_takes_only_its_own_sequences() {
+fn damaged_binary_chunk_only_loses_its_own_sequences() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let lines: String = (0..12).map(|number| format!("{number} |x {number} |y {}:1\n", number % 5)).collect();
@@ -215,7 +216,8 @@ fn a_damaged_chunk_of_a_binary_file_takes_only_its_own_sequences() {
     };
     text_to_binary(&options, &mut |_| ControlFlow::Continue(())).unwrap();
     let mut bytes = fs::read(path("a.cbf")).unwrap();
-    // The indices of the first chunk's sparse values lie past the lengths of its sequences: none is so large.
+    // The indices of the first chunk's sparse values come after the lengths of its sequences; these
+    // are out of range.
     let first = bytes.windows(4).position(|bytes| bytes == 1f32.to_le_bytes()).unwrap();
     bytes[first + 4..first + 16].fill(0xff);
     fs::write(path("a.cbf"), bytes).unwrap();
@@ -228,7 +230,7 @@ fn a_damaged_chunk_of_a_binary_file_takes_only_its_own_sequences() {
     assert!(!errors.is_empty() && count > 0 && count + errors.len() == 12, "{count} sequences, {errors:?}");
 }
 
-/// Chunks that are never there.
+/// A deserializer whose chunks always fail to load.
 struct Broken([StreamInfo; 1]);
 
 impl UserDeserializer for Broken {
@@ -246,7 +248,7 @@ impl UserDeserializer for Broken {
 }
 
 #[test]
-fn a_deserializer_of_a_user_that_always_fails_gives_an_error_for_each_chunk() {
+fn failing_user_deserializer_fails_each_chunk() {
     common::quiet();
     for randomize in [false, true] {
         let options = cntk_reader::ReaderOptions::new().randomize(randomize);

@@ -1,4 +1,4 @@
-//! Readers: epochs, checkpoints, users' formats, damaged data.
+//! Readers: epochs, checkpoints, user-defined formats, damaged data.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Readers of very many streams and deserializers.
+//! Readers with very many streams and deserializers.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
 
-/// A reader of this many streams of one file, and of one stream each of this many files.
+/// Opens a reader of this many streams of one file, and of this many files of one stream each.
 fn open(folder: &Path, streams: usize, files: usize) -> Result<Reader> {
     let mut reader = Reader::builder().options(ReaderOptions::new().randomize(false));
     let mut line = String::from("0");
@@ -43,7 +43,7 @@ fn all_streams_are_delivered_by_name() {
     assert!(minibatch.stream("s2000").is_err());
 }
 
-/// How long opening takes, to be looked at: `cargo test --release --test many -- --ignored --nocapture`.
+/// Prints how long opening takes: `cargo test --release --test many -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times, and fails never"]
 fn times() {

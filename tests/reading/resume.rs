@@ -1,6 +1,7 @@
-//! A run that is interrupted and restored continues as if it had not been interrupted: with this library's checkpoints in every
-//! mode, with CNTK's state wherever CNTK's own state is enough, in the same process and in a new one. Checkpoints that
-//! are damaged or belong to something else are refused with a reason.
+//! An interrupted and restored run continues as if it had not been interrupted: with this library's
+//! checkpoints in every mode, with CNTK's state wherever that is sufficient, in the same process
+//! and in a new one. Checkpoints that are damaged or belong to something else are refused with a
+//! reason.
 
 use crate::common;
 
@@ -15,7 +16,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Runs `check` for each of a number of scenarios, naming the one that fails.
+/// Runs `check` for a number of scenarios, and names the one that fails.
 fn for_scenarios(count: u64, check: impl Fn(&Scenario, &Path)) {
     common::quiet();
     for seed in 0..count {
@@ -93,8 +94,8 @@ fn cntk_state_continues_exactly() {
             return compare("from CNTK's state", &rest, &all[at..]);
         }
 
-        // Without randomization the running number of sequences decides which worker gets one, and it starts anew from
-        // the index in the sweep. So the shares may change, in a way that is known.
+        // Without randomization, the running number of sequences decides which worker gets one, and
+        // it restarts from the index in the sweep. So the shares may change, in a known way.
         let mut model = InOrder::start(scenario);
         compare_keys("uninterrupted", &all, &model.read_all());
         let before = model.sweeps_before(state[0].1);
@@ -108,16 +109,18 @@ fn cntk_state_continues_exactly() {
     assert!(compared.get() >= 150, "only {} scenarios", compared.get());
 }
 
-/// CNTK's order without randomization, in its simplest form: which keys each minibatch of a worker holds.
+/// CNTK's order without randomization, in its simplest form: the keys of each minibatch of a
+/// worker.
 struct InOrder<'a> {
     lengths: &'a [u64],
     read: ReadConfig,
     /// Limits of a minibatch for all workers and for this one.
     limits: (u64, u64),
-    /// Samples of a sweep, and the epoch's first and last ones.
+    /// Samples of a sweep, and the epoch's first and last samples.
     sweep: u64,
     epoch: (u64, u64),
-    /// Samples so far, the next sequence of the sweep, and the number that decides whose it is.
+    /// Samples so far, the next sequence of the sweep, and the number that decides which worker
+    /// gets it.
     position: u64,
     next: usize,
     counter: u64,
@@ -158,7 +161,7 @@ impl<'a> InOrder<'a> {
         self.counter = self.next as u64;
     }
 
-    /// Sweeps between the first sequence of the epoch and a position.
+    /// Returns the number of sweeps between the first sequence of the epoch and a position.
     fn sweeps_before(&self, position: u64) -> u64 {
         let mut start = InOrder { ..*self };
         start.seek(self.epoch.0);
@@ -203,7 +206,7 @@ fn compare_keys(what: &str, got: &[Seen], wanted: &[Vec<u64>]) {
     assert_eq!(got, wanted, "{what}: keys without randomization");
 }
 
-/// A position inside a sequence leads to the start of the next one.
+/// A position inside a sequence moves to the start of the next one.
 #[test]
 fn a_position_inside_a_sequence_rounds_up() {
     common::quiet();
@@ -218,7 +221,7 @@ fn a_position_inside_a_sequence_rounds_up() {
         let config = format!("traceLevel = 0\n{order}{section}");
         let mut reader = open(&config);
         reader.start_epoch(&epoch).expect("an epoch");
-        // Minibatches of one sequence: each position that is reported is the start of one.
+        // Minibatches of one sequence: each reported position is the start of a sequence.
         let mut starts = vec![0];
         let mut all = Vec::new();
         loop {
@@ -248,10 +251,12 @@ fn a_position_inside_a_sequence_rounds_up() {
     }
 }
 
-/// Scenarios, at least, that are resumed in a fresh process from a checkpoint, and as many from CNTK's state.
+/// Minimum number of scenarios that are resumed in a fresh process from a checkpoint, and the same
+/// number from CNTK's state.
 const FRESH_PROCESSES: usize = 50;
 
-/// Resumes in a fresh process: from this library's checkpoint in every mode, and from CNTK's state wherever that is enough.
+/// Resumes in a fresh process: from this library's checkpoint in every mode, and from CNTK's state
+/// wherever that is sufficient.
 #[test]
 fn a_fresh_process_continues_exactly() {
     common::quiet();
@@ -284,8 +289,8 @@ fn a_fresh_process_continues_exactly() {
         let continued = common::child::run("resume::child_continues_from_checkpoint", folder.path());
         assert_eq!(continued, wanted, "from a checkpoint, scenario {seed}: {scenario:#?}");
 
-        // CNTK's state lacks what is queued for truncated minibatches, and without randomization also the number that decides
-        // which of several workers gets a sequence.
+        // CNTK's state lacks the queue of truncated minibatches and, without randomization, the
+        // number that decides which of several workers gets a sequence.
         if scenario.mode == Mode::Truncated || !scenario.randomized && scenario.epoch.numbers().0.workers > 1
         {
             continue;
@@ -302,12 +307,12 @@ fn a_fresh_process_continues_exactly() {
     }
 }
 
-/// A file that the parent wrote, as text.
+/// Returns a file that the parent wrote, as text.
 fn handed_over(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a file of the parent")
 }
 
-/// The child of the test above; does nothing unless it was started by it.
+/// The child of the test above. Does nothing unless that test started it.
 #[test]
 fn child_continues_from_checkpoint() {
     let Some(folder) = common::child::directory() else { return };
@@ -318,7 +323,8 @@ fn child_continues_from_checkpoint() {
     say_rest(&mut reader);
 }
 
-/// The other child, which gets CNTK's state and the seed of the scenario, and starts the epoch as the parent did.
+/// The other child, which gets CNTK's state and the seed of the scenario, and starts the epoch like
+/// the parent.
 #[test]
 fn child_continues_from_state() {
     let Some(folder) = common::child::directory() else { return };
@@ -329,7 +335,7 @@ fn child_continues_from_state() {
     say_rest(&mut reader);
 }
 
-/// Sends the parent a digest of each minibatch that is left.
+/// Sends the parent a digest of each remaining minibatch.
 fn say_rest(reader: &mut Reader) {
     for seen in read_all(reader, LIMIT).expect("the rest of the run") {
         common::child::say(&seen.digest());
@@ -399,7 +405,8 @@ impl Victim {
     }
 }
 
-/// The checkpoint must be refused: without a panic, with the right kind, naming one of `words`.
+/// Checks that the checkpoint is refused: without a panic, with the right kind, naming one of
+/// `words`.
 fn refused(reader: &mut Reader, checkpoint: &[u8], what: &str, words: &[&str]) {
     let outcome = catch_unwind(AssertUnwindSafe(|| reader.restore(checkpoint)));
     let error = match outcome {
@@ -443,7 +450,7 @@ fn damaged_checkpoints_are_refused() {
             refused(&mut reader, &noise, &format!("noise {round}"), &[]);
         }
 
-        // None of the refused checkpoints has changed the reader.
+        // The refused checkpoints have not changed the reader.
         let after = read_all(&mut reader, LIMIT).expect("a run after refusals");
         compare("after refusals", &after, &all);
         reader.restore(&good).expect("the good checkpoint");

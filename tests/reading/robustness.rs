@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Time after which a case counts as hung: far more than any case takes.
+/// Time after which a case counts as hung, far longer than any case takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs numbered cases on a thread of its own, and names the one that panics or hangs.
+/// Runs numbered cases on a separate thread, and names the one that panics or hangs.
 fn for_cases(count: u64, case: impl Fn(u64, &Path) + Send + 'static) {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -60,7 +60,7 @@ fn open(file: &Path, more: &str) -> Result<Reader> {
 }
 
 #[test]
-fn files_that_are_none() {
+fn invalid_files_are_refused() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, content: &[u8]| -> PathBuf {
@@ -136,7 +136,7 @@ fn a_binary_file_without_sequences() {
 fn more_workers_than_data() {
     for_cases(2 * 8 * 2 * 2, |number, folder| {
         let (randomize, rank, local) = (number % 2 == 0, number / 2 % 8, number / 16 % 2 == 0);
-        // One sequence to a chunk, or all in one.
+        // One sequence per chunk, or all in one.
         let chunk_size = if number / 32 == 0 { 1 } else { 1_000 };
         let file = folder.join("data.ctf");
         std::fs::write(&file, "|x 1 2\n|x 3 4\n|x 5 6\n").expect("writing data");
@@ -158,7 +158,7 @@ fn more_workers_than_data() {
 }
 
 #[test]
-fn workers_that_cannot_be() {
+fn impossible_workers_are_refused() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");
@@ -167,7 +167,7 @@ fn workers_that_cannot_be() {
         let mut reader = open(&file, &format!("randomize = {randomize}")).expect("a reader");
         for (workers, rank, minibatch) in [(0, 0, 4), (2, 2, 4), (1, u64::MAX, 4), (1, 0, 0)] {
             let outcome = reader.start_epoch(&epoch(workers, rank, minibatch));
-            // A minibatch size of 0 may also show when a minibatch is asked for.
+            // A minibatch size of 0 may only fail when a minibatch is read.
             let error = outcome.and_then(|()| reader.read().map(drop)).expect_err("these cannot be");
             let kinds = [ErrorKind::InvalidArgument, ErrorKind::State];
             assert!(kinds.contains(&error.kind()), "{workers} {rank} {minibatch}: {error}");
@@ -187,7 +187,7 @@ fn reading_before_an_epoch() {
     assert_eq!(reader.read().expect_err("no epoch was started").kind(), ErrorKind::State);
 }
 
-/// The file shrinks, vanishes or becomes another one between indexing and reading.
+/// The file shrinks, disappears or is replaced between indexing and reading.
 #[test]
 fn files_that_change_under_the_reader() {
     let text: String = (0..400).map(|line| format!("|x {line} {}\n", line + 1)).collect();
@@ -215,7 +215,7 @@ fn files_that_change_under_the_reader() {
                 std::fs::create_dir(&file).expect("a directory in its place");
             }
         }
-        // Either the data that were there, or an error; never other data.
+        // Either the original data or an error; never other data.
         for wanted in &whole[before..] {
             match common::seen::read(&mut reader) {
                 Ok(seen) => assert_eq!(&seen, wanted),
@@ -236,13 +236,14 @@ fn files_that_change_under_the_reader() {
     });
 }
 
-/// An error does not end a reader: the next read continues after it, and a new epoch starts from its beginning.
+/// An error does not end a reader: the next read continues after it, and a new epoch starts from
+/// its beginning.
 #[test]
 fn a_reader_outlives_errors() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");
-    // 12 lines of 8 bytes, chunks of 4 lines; line 6 is bad.
+    // 12 lines of 8 bytes, chunks of 4 lines; line 6 is malformed.
     let text: String = (0..12)
         .map(|line| if line == 6 { "|x 1 zz\n".to_owned() } else { format!("|x {line:02} 1\n") })
         .collect();
@@ -267,7 +268,7 @@ fn a_reader_outlives_errors() {
 
 /// CNTK applies half of such a change, so that the next minibatch has old and new settings.
 #[test]
-fn a_change_that_is_refused_leaves_everything_as_it_was() {
+fn refused_changes_have_no_effect() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");
@@ -294,7 +295,7 @@ fn a_change_that_is_refused_leaves_everything_as_it_was() {
                 reader.configure(&bad).expect_err("a bad configuration");
                 reader.start_epoch(&start.read_config(bad)).expect_err("a bad epoch");
             }
-            // Good sizes of an epoch that cannot be.
+            // Good sizes of an impossible epoch.
             let empty = Epoch::from_numbers(read(1, 0, 8), 0, SWEEPS_UNLIMITED, 0);
             let error = reader.start_epoch(&empty).expect_err("an epoch of no samples");
             assert_eq!(error.message(), "Epoch size cannot be 0.");
@@ -306,14 +307,14 @@ fn a_change_that_is_refused_leaves_everything_as_it_was() {
     }
 }
 
-/// CNTK does not load the rest of a window after a chunk of it that cannot be read. The first minibatch of such a window fails, as
-/// in CNTK.
+/// CNTK does not load the rest of a window after an unreadable chunk. The first minibatch of such a
+/// window fails, as in CNTK.
 #[test]
-fn a_broken_chunk_takes_nothing_else_of_its_window_with_it() {
+fn broken_chunk_does_not_affect_the_rest_of_its_window() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");
-    // Ten chunks of 4 lines of 8 bytes; the sixth chunk has a bad line.
+    // Ten chunks of 4 lines of 8 bytes; the sixth chunk has a malformed line.
     let text: String = (0..40)
         .map(|line| if line == 22 { "|x 1 zz\n".to_owned() } else { format!("|x {line:02} 1\n") })
         .collect();
@@ -335,14 +336,14 @@ fn a_broken_chunk_takes_nothing_else_of_its_window_with_it() {
         assert_eq!(first, Err(()), "seed {seed}");
         let keys: BTreeSet<u64> = rest.iter().filter_map(|read| read.ok()).collect();
         assert!(keys.iter().all(|key| !(20..24).contains(key)), "seed {seed}: {keys:?}");
-        // The first sequence of all may be one of the broken chunk.
+        // The very first sequence may belong to the broken chunk.
         assert!(keys.len() >= 35 && rest.len() - keys.len() <= 4, "seed {seed}: {rest:?}");
     }
 }
 
-/// CNTK reserves memory for what a chunk of this size could hold.
+/// CNTK allocates memory for what a chunk of this size could hold.
 #[test]
-fn a_huge_chunk_takes_the_memory_of_its_data() {
+fn huge_chunk_size_only_allocates_for_the_data() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("data.ctf");

@@ -1,5 +1,5 @@
-//! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that end before
-//! the data come.
+//! Steps of an epoch: their flags, loops that do not borrow their reader, and waits that time out
+//! before the data arrive.
 
 use crate::common;
 use cntk_reader_core::testing;
@@ -10,7 +10,7 @@ use cntk_reader::user::{
 use cntk_reader::{
     Canceller, CtfDeserializer, Epoch, EpochCursor, ErrorKind, Minibatch, Reader, ReaderOptions, Result,
 };
-use cntk_reader_engine::reader::{Others, Reader as Engine};
+use cntk_reader_engine::reader::{Extensions, Reader as Engine};
 use common::rng::Rng;
 use common::scenario::{LIMIT, Scenario};
 use common::seen::{self, Seen};
@@ -19,13 +19,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Time that a test waits for what does not come.
+/// How long a test waits for something that does not happen.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Time enough for what comes.
+/// How long a test waits for something that happens.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A gate that users' code waits at while it is closed.
+/// A gate that blocks user code while it is closed.
 #[derive(Default)]
 struct Gate {
     is_closed: Mutex<bool>,
@@ -47,7 +47,7 @@ impl Gate {
     }
 }
 
-/// Opens a gate in the end, so that a failed assertion does not wait for users' code.
+/// Opens a gate on drop, so that a failed assertion does not wait for user code.
 struct OpenedAtLast(Arc<Gate>);
 
 impl Drop for OpenedAtLast {
@@ -56,8 +56,8 @@ impl Drop for OpenedAtLast {
     }
 }
 
-/// A user's deserializer of 60 numbers in six chunks: loading, or fetching each sequence, passes a
-/// gate.
+/// A user-defined deserializer of 60 numbers in six chunks: loading, or fetching each sequence,
+/// passes a gate.
 struct Slow {
     gate: Arc<Gate>,
     streams: [StreamInfo; 1],
@@ -102,7 +102,7 @@ impl FetchedChunk for SlowSequences {
     }
 }
 
-/// A reader of such data in their order, in an epoch of one sweep. Its gate is closed.
+/// Returns a reader of such data in order, in an epoch of one sweep. Its gate is closed.
 fn slow(is_fetched: bool, canceller: Option<&Canceller>) -> (Reader, Arc<Gate>) {
     common::quiet();
     let gate = Arc::new(Gate::default());
@@ -120,13 +120,13 @@ fn values(minibatch: &Minibatch) -> Vec<u32> {
     x.iter().map(|&value| value as u32).collect()
 }
 
-/// The values that are left.
+/// Returns the remaining values.
 fn rest(reader: &mut Reader) -> Vec<u32> {
     reader.rest_of_epoch().flat_map(|minibatch| values(&minibatch.expect("a minibatch"))).collect()
 }
 
 #[test]
-fn a_wait_ends_in_time_and_loses_nothing() {
+fn waits_time_out_without_losing_data() {
     for is_fetched in [false, true] {
         let (mut reader, gate) = slow(is_fetched, None);
         let _open = OpenedAtLast(Arc::clone(&gate));
@@ -139,8 +139,7 @@ fn a_wait_ends_in_time_and_loses_nothing() {
             if step.is_pending() && reader.wait(SHORT).expect("no failure") {
                 step = reader.next_within(Duration::ZERO).expect("no failure");
             } else if step.is_pending() {
-                // Waiting is over before the data come, as often as it is begun, and nothing has
-                // happened.
+                // Every wait times out before the data arrive, and changes nothing.
                 waits += 1;
                 let start = Instant::now();
                 assert!(!reader.wait(SHORT).expect("no failure"));
@@ -173,7 +172,7 @@ fn a_wait_ends_in_time_and_loses_nothing() {
 }
 
 #[test]
-fn a_wait_is_cancelled_and_goes_on() {
+fn cancelled_waits_can_continue() {
     for is_fetched in [false, true] {
         let canceller = Canceller::new();
         let (mut reader, gate) = slow(is_fetched, Some(&canceller));
@@ -196,14 +195,14 @@ fn a_wait_is_cancelled_and_goes_on() {
 }
 
 #[test]
-fn a_reader_that_is_waited_for_may_be_used_and_dropped() {
+fn reader_can_be_used_and_dropped_after_a_wait() {
     for is_fetched in [false, true] {
         let (mut reader, gate) = slow(is_fetched, None);
         let _open = OpenedAtLast(Arc::clone(&gate));
         let state = reader.checkpoint().expect("a checkpoint");
         assert!(reader.next_within(SHORT).expect("no failure").is_pending());
         gate.set(false);
-        // Whatever comes next goes on from where the reader stands for its caller.
+        // Subsequent calls continue at the reader's position as its caller sees it.
         assert_eq!(reader.progress().expect("progress").delivered, 0);
         reader.restore(&state).expect("its own checkpoint");
         assert!(rest(&mut reader).into_iter().eq(0..60));
@@ -219,7 +218,7 @@ fn a_reader_that_is_waited_for_may_be_used_and_dropped() {
     }
 }
 
-/// The iterator of a foreign language: it has the reader, which others have too, and the loop.
+/// The iterator of a foreign language: it has a reader, which it shares with others, and the loop.
 struct Foreign {
     reader: Arc<Mutex<Reader>>,
     cursor: EpochCursor,
@@ -232,7 +231,7 @@ impl Foreign {
 }
 
 #[test]
-fn a_loop_need_not_borrow_its_reader() {
+fn loops_need_not_borrow_their_reader() {
     let (reader, gate) = slow(false, None);
     gate.set(false);
     let reader = Arc::new(Mutex::new(reader));
@@ -242,11 +241,11 @@ fn a_loop_need_not_borrow_its_reader() {
     let mut own = Foreign { reader: Arc::clone(&reader), cursor };
     let minibatch = own.next().expect("one").expect("a minibatch");
     assert_eq!(locked().progress().expect("progress").delivered, 25);
-    // It may go on on another thread, and minibatches outlive all of it.
+    // It may continue on another thread, and minibatches outlive all of it.
     let thread = std::thread::spawn(move || (own.next().map(|next| next.map(|next| values(&next))), own));
     let (next, mut own) = thread.join().expect("no panic");
     assert!(next.expect("one").expect("a minibatch").into_iter().eq(25..50));
-    // Another loop takes its place, and then it says so, once.
+    // After another loop has started, it reports this once.
     let mut other = locked().epoch_cursor(epoch(1)).expect("an epoch");
     assert_eq!(own.next().expect("an error").expect_err("its place is taken").kind(), ErrorKind::State);
     assert!(own.next().is_none());
@@ -256,17 +255,17 @@ fn a_loop_need_not_borrow_its_reader() {
         count += minibatch.expect("a minibatch").sequences();
     }
     assert_eq!(count, 60);
-    // An end is the end, also where a later epoch has data.
+    // Once ended, it stays ended, even if a later epoch has data.
     _ = locked().epoch_cursor(epoch(2)).expect("an epoch");
     assert!(other.next(&mut locked()).is_none());
     drop(reader);
     assert!(values(&minibatch).into_iter().eq(0..25));
 }
 
-/// Both ways to read agree on the end of an epoch. A worker without a share gets minibatches without data,
-/// which are no steps.
+/// Both ways to read agree on the end of an epoch. A worker without a share gets minibatches
+/// without data, which are not steps.
 #[test]
-fn an_end_is_not_mistaken_for_an_empty_share() {
+fn empty_share_is_not_the_end_of_the_epoch() {
     common::quiet();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.ctf");
@@ -306,7 +305,7 @@ fn an_end_is_not_mistaken_for_an_empty_share() {
     }
 }
 
-/// The next step, by waits that end at once.
+/// Returns the next step, using waits with a timeout of zero.
 fn polled(reader: &mut Engine, pending: &mut u32, mut meanwhile: impl FnMut(&mut Engine)) -> Option<Seen> {
     loop {
         match reader.next_within(Duration::ZERO).expect("no failure") {
@@ -319,10 +318,10 @@ fn polled(reader: &mut Engine, pending: &mut u32, mut meanwhile: impl FnMut(&mut
     }
 }
 
-/// Random data and settings: waits that end at once, with other calls while they are pending,
-/// deliver the minibatches with data that reading delivers.
+/// Random data and settings: waits with a timeout of zero, with other calls while they are pending,
+/// deliver the same minibatches with data as reading does.
 #[test]
-fn polled_minibatches_are_those_of_an_undisturbed_run() {
+fn polled_minibatches_match_an_undisturbed_run() {
     common::quiet();
     let scenarios = u64::from(testing::cases(500));
     let mut pending = 0;
@@ -335,7 +334,7 @@ fn polled_minibatches_are_those_of_an_undisturbed_run() {
 
         let settings = cntk_reader::language::from_text(&config).expect("a configuration");
         let canceller = Canceller::new();
-        let others = Others { canceller: Some(&canceller), ..Others::default() };
+        let others = Extensions { canceller: Some(&canceller), ..Extensions::default() };
         let mut reader = Engine::open_with(&settings, &others).expect("a reader");
         reader.start_epoch(&scenario.epoch).expect("an epoch");
         let mut rng = Rng::new(seed);

@@ -1,4 +1,5 @@
-//! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
+//! User-defined deserializers through readers: orders, states, checkpoints, failures, threads and
+//! releases.
 
 use cntk_reader::language::{self, UserType};
 use cntk_reader::{Error, ErrorKind, Result};
@@ -8,7 +9,7 @@ use cntk_reader_core::format::user::{
 };
 use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
 use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader_engine::reader::{Epoch, Extensions, ReadConfig, Reader};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,7 +89,7 @@ fn open_with(
     let registered = [Registered::new("Numbers", Arc::new(numbers))?];
     assert_eq!(registered[0].is_composable(), composable);
     let options = language::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
-    Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
+    Reader::open_with(&options, &Extensions { registered: &registered, ..Extensions::default() })
 }
 
 fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> Epoch {
@@ -96,7 +97,7 @@ fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> Epoch {
     Epoch::from_numbers(read, u64::MAX / 2, sweeps, 0)
 }
 
-/// The numbers of the next minibatch, with `*` at the end of a sweep; None at the end.
+/// Returns the numbers of the next minibatch, with `*` at the end of a sweep; None at the end.
 fn read(reader: &mut Reader) -> Result<Option<String>> {
     let minibatch = reader.read()?;
     let Some(stream) = minibatch.streams.first() else {
@@ -126,7 +127,7 @@ fn order(text: &str, composable: bool, chunks: &[usize], epoch: &Epoch) -> Strin
 const WINDOW: &str = "randomizationWindow = 2";
 
 #[test]
-fn chunks_that_list_their_sequences_have_cntks_orders() {
+fn chunks_with_late_lists_have_the_orders_of_cntk() {
     let chunks = [4, 4, 4];
     let two = epoch(5, 2, 1, 0);
     assert_eq!(
@@ -142,12 +143,12 @@ fn chunks_that_list_their_sequences_have_cntks_orders() {
         order("randomize = false", false, &chunks, &two),
         "0 1 2 3 4; 5 6 7 8 9; 10 11 0 1 2*; 3 4 5 6 7; 8 9 10 11*"
     );
-    // The default window is that of CNTK's API.
+    // The default window is the one of CNTK's API.
     assert!(order("", false, &[5], &epoch(3, 3, 1, 0)).starts_with("4 0 3; 2 1 3*; 0 2 1"));
 }
 
 #[test]
-fn sequences_listed_beforehand_have_the_full_randomizer() {
+fn sequences_listed_in_advance_use_the_full_randomizer() {
     let two = epoch(5, 2, 1, 0);
     let chunks = [4, 4, 4];
     let text = "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false";
@@ -161,7 +162,7 @@ fn sequences_listed_beforehand_have_the_full_randomizer() {
 }
 
 #[test]
-fn chunks_are_loaded_once_where_they_fit_into_the_window() {
+fn chunks_that_fit_into_the_window_are_loaded_once() {
     for text in ["", "randomize = false"] {
         let seen = Arc::<Seen>::default();
         let mut reader = open(text, false, &[4, 4, 4], &seen).expect("a reader");
@@ -195,7 +196,7 @@ fn user_code_runs_on_one_thread_unless_it_allows_more() {
 }
 
 #[test]
-fn more_workers_than_chunks_come_to_an_end() {
+fn epochs_end_with_more_workers_than_chunks() {
     for composable in [false, true] {
         for text in ["", "randomize = false"] {
             let mut all = Vec::new();
@@ -239,7 +240,7 @@ fn states_and_checkpoints_continue_exactly() {
         loop {
             let (state, checkpoint) = (reader.state(), reader.checkpoint().expect("a checkpoint"));
             let next = read(&mut reader).expect("a minibatch");
-            // In new readers, before anything was read there.
+            // In new readers that have not read anything yet.
             let mut other = open();
             other.restore(&checkpoint).expect("restores");
             assert_eq!(other.state(), state, "{what}");
@@ -257,7 +258,7 @@ fn states_and_checkpoints_continue_exactly() {
 }
 
 #[test]
-fn states_are_cntks() {
+fn states_are_in_the_format_of_cntk() {
     let mut reader = open(WINDOW, false, &[4, 4, 4], &Arc::default()).expect("a reader");
     reader.start_epoch(&epoch(5, 2, 1, 0)).expect("an epoch");
     for expected in [[0, 0, 0, 5, 5], [2, 0, 0, 10, 2], [2, 0, 1, 15, 8], [1, 1, 1, 20, 4], [0, 2, 2, 24, 0]]
@@ -270,7 +271,7 @@ fn states_are_cntks() {
 }
 
 #[test]
-fn a_failure_comes_again_until_it_is_gone() {
+fn failures_repeat_until_the_cause_is_gone() {
     for composable in [false, true] {
         let seen = Arc::<Seen>::default();
         seen.broken.store(true, Ordering::SeqCst);
@@ -281,7 +282,7 @@ fn a_failure_comes_again_until_it_is_gone() {
         let error = reader.read().map(drop).expect_err("broken");
         assert_eq!(error.message(), "the disk has melted");
         if composable {
-            // As with files: the reader goes on after what it could not deliver.
+            // As with files: the reader continues past the data that it could not deliver.
             continue;
         }
         assert!(reader.read().is_err());
@@ -291,7 +292,7 @@ fn a_failure_comes_again_until_it_is_gone() {
 }
 
 #[test]
-fn user_code_may_read_with_another_reader() {
+fn user_code_can_read_with_another_reader() {
     struct Nested(Vec<StreamInfo>, Mutex<Reader>);
     impl UserDeserializer for Nested {
         fn streams(&self) -> &[StreamInfo] {
@@ -313,7 +314,7 @@ fn user_code_may_read_with_another_reader() {
     let registered = [Registered::new("n", Arc::new(nested)).expect("a deserializer")];
     let mut outer = Reader::open_with(
         &options.expect("options"),
-        &Others { registered: &registered, ..Others::default() },
+        &Extensions { registered: &registered, ..Extensions::default() },
     )
     .expect("a reader");
     outer.start_epoch(&epoch(7, 1, 1, 0)).expect("an epoch");
@@ -323,7 +324,7 @@ fn user_code_may_read_with_another_reader() {
 }
 
 #[test]
-fn truncated_and_frame_modes_take_users_data() {
+fn truncated_and_frame_modes_accept_user_data() {
     for composable in [false, true] {
         for text in ["frameMode = true", "truncated = true ; truncationLength = 2"] {
             let mut reader = open(text, composable, &[4, 4], &Arc::default()).expect("a reader");
@@ -346,7 +347,8 @@ fn truncated_and_frame_modes_take_users_data() {
 /// Twelve sequences of one sample in three chunks, with the keys 0 to 11: the value is the key.
 struct Keyed {
     streams: [StreamInfo; 1],
-    /// Whether it finds its sequences itself: then the sequence with the key 11 - k belongs to the key k, and 3 has none.
+    /// Whether it matches sequences itself: the sequence with key 11 - k then belongs to key k, and
+    /// key 3 has none.
     reverses: bool,
     /// Whether sequences are fetched one by one.
     fetches: bool,
@@ -404,7 +406,7 @@ impl SequenceMatcher for Keyed {
 }
 
 #[test]
-fn each_kind_may_come_first_or_be_joined_to_others() {
+fn every_kind_can_be_primary_or_joined() {
     for (fetches, reverses) in [(false, false), (false, true), (true, false), (true, true)] {
         for others_fetch in [false, true] {
             let askers = Arc::<Mutex<HashSet<ThreadId>>>::default();

@@ -1,5 +1,5 @@
-//! Deserializers whose sequences are fetched one by one, through readers. Compared with the library's own text format, alone
-//! and in bundles, in every order and way of packing.
+//! Deserializers whose sequences are fetched one by one, through readers. Compared with the
+//! library's own text format, alone and in bundles, in every order and packing mode.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ use cntk_reader_core::sequence::{SequenceId, SequenceInfo};
 use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader_engine::pack::Minibatch;
 use cntk_reader_engine::randomize::SIZE_UNLIMITED;
-use cntk_reader_engine::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader_engine::reader::{Epoch, Extensions, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,8 @@ struct Control {
     /// A chunk that cannot be loaded.
     broken: Option<u32>,
     positions: Mutex<Vec<(u32, u64)>>,
-    /// Whether it finds its sequences from those of the first deserializer; otherwise they are found by key.
+    /// Whether it matches its sequences to those of the first deserializer itself, instead of by
+    /// key.
     matches: bool,
     /// Whether sequences are fetched without keys, so that the listed keys are reported.
     silent: bool,
@@ -168,14 +169,17 @@ fn open(text: &str, control: &Arc<Control>) -> Result<Reader> {
     let section = Section::parse("unknown", text)?;
     let options = language::from_reader_section(&section, ReaderType::Composite, true)?;
     let maker = Maker(Arc::clone(control));
-    Reader::open_with(&options, &Others { registered: &[], factory: Some(&maker), ..Others::default() })
+    Reader::open_with(
+        &options,
+        &Extensions { registered: &[], factory: Some(&maker), ..Extensions::default() },
+    )
 }
 
 fn formula(more: &str, control: &Arc<Control>) -> Reader {
     open(&format!("deserializers = ( {FORMULA} )\n{more}"), control).expect("a reader")
 }
 
-/// The same data, or some of them, as text, in chunks of one sequence or a few.
+/// Writes the same data, or a part of them, as text, in chunks of one sequence or a few.
 fn text_of(folder: &Path, stream: &str, keys: &[u64]) -> String {
     let mut text = String::new();
     for &key in keys {
@@ -197,7 +201,7 @@ fn epoch(minibatch: u64, workers: u64, rank: u64, sweeps: u64) -> Epoch {
     Epoch::from_numbers(read, SIZE_UNLIMITED, sweeps, 0)
 }
 
-/// A minibatch as text: keys, layout and values of each stream, flags.
+/// Formats a minibatch as text: keys, layout and values of each stream, flags.
 fn show(minibatch: &Minibatch) -> String {
     let mut text = format!("{:?} {} {}", minibatch.keys, minibatch.end_of_sweep, minibatch.end_of_epoch);
     for stream in &minibatch.streams {
@@ -228,7 +232,7 @@ const WAYS: [&str; 6] = [
 ];
 
 #[test]
-fn the_way_from_chunk_to_minibatch_does_not_show() {
+fn fetched_and_text_data_give_equal_minibatches() {
     let folder = tempfile::tempdir().expect("a folder");
     let keys: Vec<u64> = CHUNKS.concat();
     let text = text_of(folder.path(), "t", &keys);
@@ -258,7 +262,7 @@ fn the_way_from_chunk_to_minibatch_does_not_show() {
 }
 
 #[test]
-fn either_may_be_first_in_a_bundle_and_what_is_missing_is_left_out() {
+fn fetched_and_text_data_join_in_either_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = text_of(folder.path(), "t", &[12, 4, 77, 9, 3, 0, 2, 5]);
     for way in WAYS {
@@ -279,7 +283,7 @@ fn either_may_be_first_in_a_bundle_and_what_is_missing_is_left_out() {
 }
 
 #[test]
-fn positions_are_those_of_the_sequences_that_are_left() {
+fn positions_skip_invalid_sequences() {
     let control = Arc::new(Control { invalid: vec![3, 8], ..Control::default() });
     let mut reader =
         formula("randomize = false ; maxErrors = 2 ; multiThreadedDeserialization = true", &control);
@@ -297,7 +301,7 @@ fn positions_are_those_of_the_sequences_that_are_left() {
 }
 
 #[test]
-fn nothing_is_fetched_before_it_is_asked_for() {
+fn sequences_are_fetched_on_demand() {
     let control = Arc::new(Control::default());
     let mut reader = formula("randomize = false", &control);
     reader.start_epoch(&epoch(3, 1, 0, 9)).expect("an epoch");
@@ -309,7 +313,7 @@ fn nothing_is_fetched_before_it_is_asked_for() {
 }
 
 #[test]
-fn listed_keys_are_reported_where_sequences_say_none() {
+fn sequences_without_keys_report_listed_keys() {
     for (composable, matches) in [(true, false), (false, false), (false, true)] {
         let element =
             format!("deserializers = ( [ type = Formula ; module = M ; composable = {composable} ] )\n");
@@ -326,7 +330,7 @@ fn listed_keys_are_reported_where_sequences_say_none() {
 }
 
 #[test]
-fn a_shape_may_come_with_the_data() {
+fn shapes_can_come_with_the_data() {
     let control = Arc::new(Control { late_shape: true, ..Control::default() });
     let mut reader = formula("randomize = false", &control);
     assert_eq!(reader.streams()[0].shape, [UNKNOWN_DIMENSION]);
@@ -342,7 +346,7 @@ fn a_shape_may_come_with_the_data() {
 }
 
 #[test]
-fn lists_may_come_with_the_chunks() {
+fn lists_can_come_with_the_chunks() {
     let one =
         "deserializers = ( [ type = Formula ; module = Elsewhere ; composable = false ] )\nrandomize = false";
     let mut reader = open(one, &Arc::default()).expect("a reader");
@@ -367,7 +371,7 @@ fn lists_may_come_with_the_chunks() {
 }
 
 #[test]
-fn a_failure_comes_with_its_cause_and_reading_goes_on() {
+fn failures_keep_their_cause_and_reading_continues() {
     let control = Arc::new(Control { broken: Some(1), ..Control::default() });
     let mut reader = formula("randomize = false", &control);
     reader.start_epoch(&epoch(1, 1, 0, 1)).expect("an epoch");

@@ -1,4 +1,4 @@
-//! Compressed data and data elsewhere give the minibatches of the plain files in the file system.
+//! Compressed and remote data yield the same minibatches as uncompressed local files.
 
 #![cfg(feature = "compression")]
 #![allow(unsafe_code, reason = "set_var, before other threads start")]
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sequences with ids: a dense stream, and a sparse one.
+/// Returns sequences with ids: a dense stream, and a sparse one.
 fn text(sequences: u32) -> String {
     let mut text = String::new();
     for sequence in 0..sequences {
@@ -33,7 +33,7 @@ fn text(sequences: u32) -> String {
     text
 }
 
-/// Keys and values of two sweeps in random order, small chunks.
+/// Returns the keys and values of two sweeps in random order, with small chunks.
 fn deliver(path: &str, randomize: bool) -> Result<Vec<(Vec<u64>, Vec<f32>)>> {
     let ctf = CtfDeserializer::new(path).dense("x", 3).sparse("y", 10).chunk_size(100_000);
     let mut reader = Reader::builder().ctf(ctf).options(ReaderOptions::new().randomize(randomize)).open()?;
@@ -50,14 +50,15 @@ fn no_listener() -> impl FnMut(Progress) -> ControlFlow<()> {
     |_| ControlFlow::Continue(())
 }
 
-/// The cache folder of this test program.
+/// Returns the cache folder of this test program.
 fn cache() -> &'static Path {
     use std::sync::OnceLock;
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     FOLDER
         .get_or_init(|| {
             let folder = tempfile::tempdir().expect("a folder");
-            // SAFETY: all of this program reads the environment through the standard library, which locks it.
+            // SAFETY: the whole program reads the environment through the standard library, which
+            // locks it.
             unsafe { std::env::set_var("CNTK_READER_CACHE", folder.path()) };
             folder
         })
@@ -69,7 +70,7 @@ fn path_in(folder: &tempfile::TempDir, name: &str) -> String {
 }
 
 #[test]
-fn frames_are_read_like_the_plain_file() {
+fn zstd_frames_read_like_the_uncompressed_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = path_in(&folder, "a.ctf");
     let packed = format!("{path}.zst");
@@ -81,7 +82,7 @@ fn frames_are_read_like_the_plain_file() {
             deliver(&path, randomize).expect("plain data")
         );
     }
-    // Errors count lines of the text, and bytes of the text.
+    // Errors give lines and byte offsets of the uncompressed text.
     let mut wrong = text(30_000);
     let at = wrong.rfind("|x").expect("a stream");
     wrong.replace_range(at + 3..at + 4, "z");
@@ -96,7 +97,7 @@ fn frames_are_read_like_the_plain_file() {
 }
 
 #[test]
-fn binary_data_are_compressed_too() {
+fn binary_data_can_be_compressed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = path_in(&folder, "a.ctf");
     let binary = path_in(&folder, "a.cbf");
@@ -131,14 +132,14 @@ fn binary_data_are_compressed_too() {
 }
 
 #[test]
-fn gzip_is_unpacked_once_verified_and_used_again() {
+fn gzip_is_unpacked_once_verified_and_reused() {
     let cache = cache();
     let folder = tempfile::tempdir().expect("a folder");
     let path = path_in(&folder, "once.ctf");
     let packed = format!("{path}.gz");
     let data = text(5_000);
     std::fs::write(&path, &data).expect("a file");
-    // Two streams that follow each other are one file.
+    // Two consecutive gzip streams are one file.
     let (head, rest) = data.as_bytes().split_at(data[..data.len() / 3].rfind('\n').expect("a line") + 1);
     let stream = |bytes: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -148,7 +149,7 @@ fn gzip_is_unpacked_once_verified_and_used_again() {
     let bytes = [stream(head), stream(rest)].concat();
     std::fs::write(&packed, &bytes).expect("a file");
     let expected = deliver(&path, true).expect("plain data");
-    // Two at once, as of two processes.
+    // Two at once, like two processes.
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| assert_eq!(deliver(&packed, true).expect("unpacked data"), expected));
@@ -168,15 +169,15 @@ fn gzip_is_unpacked_once_verified_and_used_again() {
     let before = inode(&unpacked);
     assert_eq!(deliver(&packed, true).expect("unpacked data"), expected);
     assert_eq!(inode(&unpacked), before);
-    // One that was cut is not used.
+    // A truncated file is not used.
     std::fs::write(&unpacked, "cut").expect("a file");
     assert_eq!(deliver(&packed, true).expect("unpacked data"), expected);
     assert_eq!(std::fs::read(&unpacked).expect("a file"), data.as_bytes());
-    // Another file has another place.
+    // Another file has another place in the cache.
     std::fs::write(&packed, stream(head)).expect("a file");
     assert_ne!(deliver(&packed, true).expect("unpacked data"), expected);
     assert_eq!(names_of_unpacked().len(), 2);
-    // Damaged: an error with the offset, and nothing stays.
+    // Damaged data: an error with the offset, and no file is left.
     let mut damaged = bytes.clone();
     let at = bytes.len() / 2;
     damaged[at] ^= 16;
@@ -190,13 +191,13 @@ fn gzip_is_unpacked_once_verified_and_used_again() {
 }
 
 #[test]
-fn a_frame_without_a_size_is_unpacked_once() {
+fn zstd_frame_without_a_size_is_unpacked_once() {
     cache();
     let folder = tempfile::tempdir().expect("a folder");
     let path = path_in(&folder, "stream.ctf");
     let data = text(5_000);
     std::fs::write(&path, &data).expect("a file");
-    // As `zstd < plain > packed` writes it.
+    // As written by `zstd < plain > packed`.
     let mut context = zstd_safe::CCtx::create();
     context.set_parameter(zstd_safe::CParameter::ContentSizeFlag(false)).expect("a parameter");
     let mut bytes = Vec::with_capacity(zstd_safe::compress_bound(data.len()));
@@ -207,7 +208,7 @@ fn a_frame_without_a_size_is_unpacked_once() {
     std::fs::write(&packed, &bytes[..bytes.len() - 5]).expect("a file");
     let error = deliver(&packed, true).expect_err("cut");
     assert_eq!((error.kind(), error.location().offset), (ErrorKind::Data, Some(0)), "{error}");
-    // A frame that claims to have 2^60 bytes, and has a block of none.
+    // A frame that claims to have 2^60 bytes, with an empty block.
     let huge = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1u64 << 60).to_le_bytes(), &[1, 0, 0]].concat();
     std::fs::write(&packed, huge).expect("a file");
     let error = deliver(&packed, true).expect_err("a lie");
@@ -215,7 +216,7 @@ fn a_frame_without_a_size_is_unpacked_once() {
 }
 
 #[test]
-fn arrays_are_compressed_and_on_a_server_too() {
+fn arrays_can_be_compressed_and_remote() {
     const ROWS: u16 = 10_000;
     cache();
     files::mount("arrays-http", Arc::new(Http)).expect("a scheme");
@@ -255,7 +256,7 @@ fn arrays_are_compressed_and_on_a_server_too() {
 }
 
 #[test]
-fn data_on_a_server_are_read_like_the_plain_file() {
+fn remote_data_read_like_the_local_file() {
     cache();
     files::mount("test-http", Arc::new(Http)).expect("a scheme");
     let (server, address) = Server::start();
@@ -275,11 +276,11 @@ fn data_on_a_server_are_read_like_the_plain_file() {
     for name in ["a.ctf", "a.ctf.zst", "a.ctf.gz"] {
         assert_eq!(deliver(&url(name), true).expect("remote data"), expected, "{name}");
     }
-    // Unpacked data are used again as long as the server's file is as it was.
+    // Unpacked data are reused as long as the server's file is unchanged.
     let before = server.requests.load(Ordering::Relaxed);
     assert_eq!(deliver(&url("a.ctf.gz"), true).expect("remote data"), expected);
     assert!(server.requests.load(Ordering::Relaxed) - before < 12);
-    // What passes is tried again; what does not pass is an error with the server's words.
+    // Transient failures are retried; other failures are errors with the server's message.
     server.busy.store(2, Ordering::Relaxed);
     assert_eq!(deliver(&url("a.ctf"), true).expect("remote data"), expected);
     let error = deliver(&url("b.ctf"), true).expect_err("not there");

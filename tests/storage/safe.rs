@@ -1,4 +1,5 @@
-//! Unpacked files in the cache folder are those of their compressed files, whatever happens beside; sizes that files claim are not believed.
+//! Unpacked files in the cache folder always match their compressed files, whatever else happens,
+//! and sizes claimed by files are not trusted.
 
 use super::{cache, deliver, path_in, text};
 use cntk_reader::files::{FileSystem, RemoteFile, mount};
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Two members of gzip whose bytes have the length of the text, so that another text gives a file of the same size.
+/// Two gzip members whose length only depends on the length of the text, so that another text
+/// yields a file of the same size.
 fn two_members(text: &str) -> Vec<u8> {
     let line = text[..text.len() / 2].rfind('\n').expect("lines") + 1;
     let mut bytes = Vec::new();
@@ -24,7 +26,7 @@ fn two_members(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A text of some megabytes, and another one of the same size.
+/// Returns a text of some megabytes, and another one of the same size.
 fn texts() -> (String, String) {
     let old = text(60_000);
     let new = old.replace("5 -1 |y", "7 -1 |y");
@@ -33,7 +35,7 @@ fn texts() -> (String, String) {
     (old, new)
 }
 
-/// Files of the cache folder whose names begin with this.
+/// Returns files of the cache folder whose names begin with `stem`.
 fn cached(stem: &str) -> Vec<PathBuf> {
     let entries =
         fs::read_dir(cache()).expect("the cache folder").map(|entry| entry.expect("an entry").path());
@@ -44,14 +46,14 @@ fn cached(stem: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Checks that unpacked files, which explaining an error may have made, are whole.
+/// Checks that unpacked files, which the explanation of an error may have created, are complete.
 fn check_cached(stem: &str, text: &str) {
     for path in cached(stem).iter().filter(|path| path.extension().is_none_or(|end| end != "sum")) {
         assert!(fs::read_to_string(path).expect("a text") == text, "{}", path.display());
     }
 }
 
-/// A file that another one takes the place of after some reads.
+/// A file that is replaced by another one after some reads.
 #[derive(Clone)]
 struct Torn {
     versions: [Arc<Vec<u8>>; 2],
@@ -91,7 +93,7 @@ impl RemoteFile for Torn {
 }
 
 #[test]
-fn a_remote_file_that_changes_while_it_is_unpacked_leaves_nothing() {
+fn remote_file_changed_while_unpacking_leaves_nothing() {
     cache();
     let (old, new) = texts();
     let folder = tempfile::tempdir().expect("a folder");
@@ -109,11 +111,12 @@ fn a_remote_file_that_changes_while_it_is_unpacked_leaves_nothing() {
             };
             mount(&scheme, Arc::new(torn.clone())).expect("a scheme");
             let path = format!("{scheme}://{scheme}.ctf.gz");
-            // The change may come after all was read: then the old data are right. It never mixes.
+            // The change may come after everything was read, in which case the old data are right.
+            // They never mix.
             match deliver(&path, false) {
                 Ok(data) => assert!(torn.version() == 0 || data == wanted, "{scheme}: a mix was delivered"),
                 Err(error) => {
-                    // Without an identity a change within a member looks like damage.
+                    // Without an identity, a change within a member looks like damage.
                     let is_known = error.message().contains("was changed while it was");
                     let is_damaged = !has_identity && error.message().contains("gzip data are damaged");
                     assert!(is_known || is_damaged, "{scheme}: {error}");
@@ -126,7 +129,7 @@ fn a_remote_file_that_changes_while_it_is_unpacked_leaves_nothing() {
 }
 
 #[test]
-fn a_local_file_that_changes_while_it_is_unpacked_leaves_nothing() {
+fn local_file_changed_while_unpacking_leaves_nothing() {
     cache();
     let (old, new) = texts();
     let folder = tempfile::tempdir().expect("a folder");
@@ -139,7 +142,7 @@ fn a_local_file_that_changes_while_it_is_unpacked_leaves_nothing() {
             let file = File::options().write(true).open(&at).expect("a file");
             let before = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
             (&file).write_all(&bytes).expect("writing");
-            // Size and time are what they were.
+            // Restore size and time.
             file.set_modified(before).expect("a time");
         }
     })));
@@ -152,7 +155,7 @@ fn a_local_file_that_changes_while_it_is_unpacked_leaves_nothing() {
     fs::write(&plain, &new).expect("a file");
     assert!(deliver(&path, false).expect("new data") == deliver(&plain, false).expect("plain data"));
 
-    // Another file of the same size and time is not taken for it.
+    // Another file of the same size and time is not mistaken for it.
     let file = File::options().write(true).open(&path).expect("a file");
     let before = file.metadata().and_then(|metadata| metadata.modified()).expect("a time");
     (&file).write_all(&two_members(&old)).expect("writing");
@@ -162,7 +165,7 @@ fn a_local_file_that_changes_while_it_is_unpacked_leaves_nothing() {
 }
 
 #[test]
-fn links_and_sums_that_others_have_planted_are_not_trusted() {
+fn planted_links_and_checksums_are_not_trusted() {
     cache();
     let (old, new) = texts();
     let folder = tempfile::tempdir().expect("a folder");
@@ -177,7 +180,7 @@ fn links_and_sums_that_others_have_planted_are_not_trusted() {
         assert_eq!(mode & 0o777, 0o600, "{}", file.display());
     }
     let [data, sum] = files.as_slice() else { panic!("{files:?}") };
-    // Links in place of all files.
+    // Replace all files by links.
     let victim = folder.path().join("victim");
     for name in [
         data.clone(),
@@ -192,19 +195,19 @@ fn links_and_sums_that_others_have_planted_are_not_trusted() {
         assert_eq!(fs::read_to_string(&victim).expect("a file"), new, "{}", name.display());
         let _ = fs::remove_file(&name);
     }
-    // Data that everybody may write to.
+    // Data that everyone may write to.
     assert!(deliver(&path, false).expect("data") == wanted);
     fs::write(data, &new).expect("a file");
     fs::set_permissions(data, fs::Permissions::from_mode(0o666)).expect("permissions");
     assert!(deliver(&path, false).expect("data") == wanted);
 }
 
-/// A file that claims a size, and has a few bytes.
+/// A file that claims a size, but has only a few bytes.
 struct Claim(Arc<Vec<u8>>, u64);
 
 impl FileSystem for Claim {
     fn open(&self, path: &str) -> io::Result<Box<dyn RemoteFile>> {
-        // A script that is right, and names a file that is not.
+        // A valid script that names an invalid file.
         match path.contains("plain") {
             true => Ok(Box::new(Claim(Arc::clone(&self.0), self.0.len() as u64))),
             false => Ok(Box::new(Claim(Arc::clone(&self.0), self.1))),
@@ -236,7 +239,7 @@ fn open(section: &str, randomize: bool) -> Result<(), Error> {
     reader.epoch(epoch)?.try_for_each(|minibatch| minibatch.map(drop))
 }
 
-/// All formats, with the first bytes of a file.
+/// Returns all formats, with the first bytes of a file.
 fn formats() -> Vec<(&'static str, String, Vec<u8>)> {
     let image = "input=[f=[transforms=([type=Transpose])];l=[labelDim=2]]";
     let htk = "[type=HTKFeatureDeserializer;module=HTKDeserializers;input=[x=[scpFile=\"~.scp\";dim=1]]]";
@@ -336,7 +339,7 @@ fn formats() -> Vec<(&'static str, String, Vec<u8>)> {
 }
 
 #[test]
-fn sizes_that_stores_claim_are_not_believed() {
+fn sizes_claimed_by_remote_files_are_not_trusted() {
     cache();
     for (number, size) in
         [u64::MAX, i64::MAX as u64, 1 << 55, (1 << 47) + 1, 1 << 47, 1 << 40].into_iter().enumerate()
@@ -364,8 +367,8 @@ fn sizes_that_stores_claim_are_not_believed() {
 }
 
 #[test]
-fn sizes_that_sparse_files_claim_are_not_believed() {
-    // Only some file systems have files of this size.
+fn sizes_of_sparse_files_are_not_trusted() {
+    // Only some file systems allow files of this size.
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
     let path = path_in(&folder, "a.ctf");
     let file = File::create(&path).expect("a file");

@@ -1,4 +1,5 @@
-//! An HTTP server in the test's process that speaks ranges, and a file system that reads from it.
+//! An HTTP server inside the test process that supports ranges, and a file system that reads from
+//! it.
 
 use cntk_reader::files::{FileSystem, RemoteFile};
 use std::collections::HashMap;
@@ -7,17 +8,17 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Files by their paths, and what was asked of the server.
+/// Files by their paths, and the requests received.
 #[derive(Default)]
 pub struct Server {
     pub files: Mutex<HashMap<String, Vec<u8>>>,
     pub requests: AtomicUsize,
-    /// Requests to be answered with "503 Service Unavailable".
+    /// Number of requests to answer with "503 Service Unavailable".
     pub busy: AtomicUsize,
 }
 
 impl Server {
-    /// Starts a server; gives its address.
+    /// Starts a server, and returns its address.
     pub fn start() -> (Arc<Server>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -73,7 +74,7 @@ impl Server {
     }
 }
 
-/// Reads what the server has.
+/// A file system that reads from the server.
 pub struct Http;
 
 struct HttpFile {
@@ -93,7 +94,7 @@ impl FileSystem for Http {
 }
 
 impl HttpFile {
-    /// The size that the answer states, its ETag, and its body.
+    /// Returns the size in the answer, its ETag, and its body.
     fn request(&self, method: &str, range: &str) -> io::Result<(u64, Vec<u8>, Vec<u8>)> {
         let mut stream = TcpStream::connect(&self.address)?;
         write!(stream, "{method} {} HTTP/1.1\r\nHost: {}\r\n{range}\r\n", self.path, self.address)?;

@@ -1,5 +1,5 @@
-//! Mistakes in speech, images, binary files, user deserializers and checkpoints. Each case writes its own files into the
-//! working folder.
+//! Mistakes in speech, images, binary files, user-defined deserializers and checkpoints. Each case
+//! writes its own files into the working folder.
 
 use super::{Case, FRONT_END, GOOD, STREAMS, good, open, read, text};
 use cntk_reader::user::{StreamData, UserChunk, UserDeserializer};
@@ -8,7 +8,7 @@ use cntk_reader_tools::convert::{TextToBinary, parse_streams, text_to_binary};
 use std::fs;
 use std::ops::ControlFlow;
 
-/// Features of 2 values a frame.
+/// Returns HTK features of 2 values per frame.
 fn features(frames: usize, claimed: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((claimed as i32).to_be_bytes());
@@ -27,7 +27,7 @@ const LABELS: &str = "[ type = \"HTKMLFDeserializer\" ; module = \"HTKDeserializ
 
 const SCRIPT: &str = "u1.mfc=train.mfc[0,2]\nu2.mfc=train.mfc[3,4]\n";
 
-/// Two utterances of 3 and 2 frames with these labels.
+/// Reads two utterances of 3 and 2 frames with these labels.
 fn speech(reader: &str, script: &str, labels: &str) -> Result<(), Error> {
     fs::write("train.mfc", features(5, 5)).expect("writing the data");
     fs::write("train.scp", script).expect("writing the script");
@@ -50,7 +50,7 @@ fn kaldi(keys: &str) -> Result<(), Error> {
     read(&format!("deserializers = ([ type = \"KaldiDeserializer\"\n  input = {stream} ])\n"), 1)
 }
 
-/// An image of `width` columns and 2 rows, as a BMP file.
+/// Returns an image of `width` columns and 2 rows, as a BMP file.
 fn bitmap(width: usize) -> Vec<u8> {
     let row = (3 * width).next_multiple_of(4);
     let mut bytes = b"BM".to_vec();
@@ -93,7 +93,7 @@ fn binary(reader: &str, cut: usize) -> Result<(), Error> {
     )
 }
 
-/// Sentences of three words.
+/// A deserializer of sentences of three words.
 struct Sentences([StreamInfo; 1]);
 
 impl UserDeserializer for Sentences {
@@ -132,7 +132,7 @@ pub(super) const CASES: &[Case] = &[
         fs::write("train.mfc", features(4, 4)).expect("writing the data");
         only_features(SCRIPT, "dim = 2")
     }),
-    ("Features that are cut off", || {
+    ("Truncated features", || {
         fs::write("train.mfc", features(4, 5)).expect("writing the data");
         only_features(SCRIPT, "dim = 2")
     }),
@@ -151,7 +151,7 @@ pub(super) const CASES: &[Case] = &[
     ("Labels that skip frames", || {
         speech("randomize = false", SCRIPT, &labels("0 100000 a\n200000 300000 b"))
     }),
-    ("Labels of another utterance twice", || {
+    ("Two utterances with one key in labels", || {
         let twice = labels("0 200000 b") + "\"u1\"\n0 300000 b\n.\n";
         speech("", SCRIPT, &twice)
     }),
@@ -181,11 +181,11 @@ pub(super) const CASES: &[Case] = &[
         fs::write("feats.scp", "u1 copy-feats ark:a.ark ark:- |\n").expect("writing the script");
         kaldi("scpFile = \"feats.scp\" ; dim = 2")
     }),
-    ("A file that is no Kaldi archive", || {
+    ("A file that is not a Kaldi archive", || {
         fs::write("feats.scp", "u1 feats.ark:3\n").expect("writing the script");
         kaldi("arkFile = \"feats.scp\" ; dim = 2")
     }),
-    ("A Kaldi archive that is cut off", || {
+    ("A truncated Kaldi archive", || {
         fs::write("feats.ark", "u1  [\n  1 2\n  3 4 ]\nu2  [\n  1 2\n").expect("writing the data");
         kaldi("arkFile = \"feats.ark\" ; dim = 2")
     }),
@@ -203,13 +203,13 @@ pub(super) const CASES: &[Case] = &[
         images("ImageDeserializer", "d.jpg\t0\n")
     }),
     ("Images of different sizes", || images("ImageDeserializer", "a.bmp\t0\nb.bmp\t1\n")),
-    ("A zip file that is none", || images("ImageDeserializer", "a.bmp@/b.bmp\t0\n")),
-    ("Base64 that is no image", || images("Base64ImageDeserializer", "0\tZm9v\n1\tZm9v\n0\tZm9v\n")),
+    ("A file that is not a zip file", || images("ImageDeserializer", "a.bmp@/b.bmp\t0\n")),
+    ("Base64 that is not an image", || images("Base64ImageDeserializer", "0\tZm9v\n1\tZm9v\n0\tZm9v\n")),
     // Binary files.
-    ("A binary file that is cut off", || binary("", 9)),
+    ("A truncated binary file", || binary("", 9)),
     ("A binary file of the other precision", || binary("precision = double", 0)),
     ("A binary file and keys that are text", || binary("useNumericSequenceKeys = false", 0)),
-    // Code of the user's.
+    // User code.
     ("A deserializer of your own, in frame mode", || sentences(ReaderOptions::new().frame_mode(true))),
     ("A deserializer that was not registered", || read("deserializers = ([ type = \"Sentences\" ])\n", 1)),
     // Checkpoints.
@@ -220,7 +220,7 @@ pub(super) const CASES: &[Case] = &[
         checkpoint[20] ^= 1;
         good()?.restore(&checkpoint)
     }),
-    ("A file that is no checkpoint", || good()?.restore(GOOD.as_bytes())),
+    ("A file that is not a checkpoint", || good()?.restore(GOOD.as_bytes())),
     ("A checkpoint of other settings", || {
         let mut reader = good()?;
         reader.epoch(Epoch::sweeps(1).minibatch_size(8)).map(drop)?;

@@ -1,6 +1,8 @@
-//! The messages of `docs/guide/troubleshooting.md`: each one is provoked, and the page shows exactly these.
+//! Provokes each message of `docs/guide/troubleshooting.md`, and checks that the page shows exactly
+//! that message.
 //!
-//! `UPDATE_PAGE=1 cargo test --test troubleshooting` writes the messages into the page; what they mean is written by hand.
+//! `UPDATE_PAGE=1 cargo test --test troubleshooting` writes the messages into the page; the
+//! explanations are written by hand.
 
 #![cfg(feature = "images")]
 
@@ -24,7 +26,7 @@ const STREAMS: &str = "x = [ dim = 3 ; format = dense ]\n      y = [ dim = 10 ; 
 
 const GOOD: &str = "0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n";
 
-/// A configuration of one text file, with the reader's keys in its first line.
+/// Returns a configuration of one text file, with the reader's keys in its first line.
 fn text(reader: &str, element: &str, streams: &str) -> String {
     format!(
         "{reader}\ndeserializers = (\n  [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"\n    \
@@ -33,7 +35,7 @@ fn text(reader: &str, element: &str, streams: &str) -> String {
 }
 
 thread_local! {
-    /// The front end that configurations are opened as.
+    /// The front end that opens configurations.
     static FRONT_END: Cell<FrontEnd> = const { Cell::new(FrontEnd::Configuration) };
 }
 
@@ -94,7 +96,7 @@ fn good() -> Result<Reader, Error> {
 
 type Case = (&'static str, fn() -> Result<(), Error>);
 
-/// What each entry of the page is about, and how its messages come about.
+/// The title of each entry of the page, and the code that provokes its messages.
 const CASES: &[Case] = &[
     // Configurations.
     ("A value of the wrong type", || data(GOOD, "randomize = maybe", "")),
@@ -111,7 +113,7 @@ const CASES: &[Case] = &[
     ("A variable that is not defined", || read(&text("", "file = \"$data$/train.ctf\"", STREAMS), 1)),
     ("A key that has no effect", || data(GOOD, "randomise = false", "")),
     ("A number out of range", || data(GOOD, "randomizationWindow = -1", "")),
-    ("Names of streams that differ in case alone", || {
+    ("Names of streams that differ only in case", || {
         read(
             &text(
                 "",
@@ -135,7 +137,7 @@ const CASES: &[Case] = &[
     // Files.
     ("A file that does not exist", || path("data/train.ctf")),
     ("A path with '~'", || path("~/train.ctf")),
-    ("A path with a variable of the environment", || path("$HOME/train.ctf")),
+    ("A path with an environment variable", || path("$HOME/train.ctf")),
     ("A path with a pattern", || path("train-*.ctf")),
     ("A URI", || path("s3://bucket/train.ctf")),
     ("A folder", || path(".")),
@@ -144,7 +146,7 @@ const CASES: &[Case] = &[
         assert!(made.success());
         path("pipe")
     }),
-    ("An output that is no plain file", || {
+    ("An output that is not a regular file", || {
         fs::write("train.ctf", GOOD).expect("writing the data");
         let options = TextToBinary {
             input: "train.ctf".to_owned(),
@@ -177,10 +179,10 @@ const CASES: &[Case] = &[
     ("Lines without samples of any stream", || data("0 |features 1 2 3 |Y 1:1\n", "", "")),
     ("An empty line", || data("0 |x 1 2 3 |y 1:1\n\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A sequence that lacks a stream", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6\n", "", "")),
-    ("A value that is no number", || data("0 |x 1 2 three |y 1:1\n", "", "")),
+    ("A value that is not a number", || data("0 |x 1 2 three |y 1:1\n", "", "")),
     ("A value that is too large", || data("0 |x 1 2 1e400 |y 1:1\n", "", "")),
     ("Decimal commas", || data("0 |x 1,5 2,5 3,5 |y 1:1\n", "", "")),
-    ("An index that is no number", || data("0 |x 1 2 3 |y positive\n", "", "")),
+    ("An index that is not a number", || data("0 |x 1 2 3 |y positive\n", "", "")),
     ("An index beyond the dimension", || data("0 |x 1 2 3 |y 10:1\n", "", "")),
     ("Samples with too few values", || {
         let mut lines = String::new();
@@ -188,15 +190,15 @@ const CASES: &[Case] = &[
         data(lines, "", "")
     }),
     ("More samples than lines", || data("0 |x 1 2 3 |x 4 5 6 |y 1:1\n", "", "")),
-    ("Bytes that are no text", || data("0 |x 1 2 3\0 4 |y 1:1\n", "", "")),
-    ("A file that was cut", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6", "", "")),
+    ("Bytes that are not text", || data("0 |x 1 2 3\0 4 |y 1:1\n", "", "")),
+    ("A truncated file", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6", "", "")),
     ("A first line without an id", || data("|x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A blank before an id", || data("0 |x 1 2 3 |y 1:1\n 1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A sweep that delivers nothing", || data("0 |x 1 2 3\n1 |x 4 5 6\n", "", "strictSequences = false")),
-    ("An id that comes back", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
+    ("A repeated id", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
     ("Sequences that only one deserializer has", || two("0 |x 1\n1 |x 2\n", "0 |y 1\n2 |y 2\n")),
     ("Deserializers without common sequences", || two("0 |x 1\n", "7 |y 1\n")),
-    // Ways of packing, workers, calls.
+    // Packing modes, workers, calls.
     ("Many words and one label, in frame mode", || {
         data("0 |x 1 2 3 |y 1:1\n0 |x 4 5 6\n0 |x 7 8 9\n", "frameMode = true", "")
     }),
@@ -236,7 +238,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// The messages of a case, as a program shows them, with a fixed name for the folder.
+/// Returns the messages of a case as a program shows them, with a fixed name for the folder.
 fn messages(folder: &Path, provoke: fn() -> Result<(), Error>) -> String {
     let lines = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&lines);
@@ -255,7 +257,7 @@ fn messages(folder: &Path, provoke: fn() -> Result<(), Error>) -> String {
     text.replace(&folder.display().to_string(), "/data/me")
 }
 
-/// Long lines broken at blanks, but for lines of configurations and carets below them.
+/// Wraps long lines at blanks, except for lines of configurations and carets below them.
 fn wrapped(text: &str) -> String {
     let mut wrapped = String::new();
     for line in text.lines() {
@@ -281,7 +283,8 @@ fn wrapped(text: &str) -> String {
     wrapped
 }
 
-/// The entries of the page: titles of the third level, each with the range of the text in its first block.
+/// Returns the entries of the page: headings of the third level, each with the range of the text in
+/// its first block.
 fn entries(page: &str) -> Vec<(&str, std::ops::Range<usize>)> {
     let mut entries = Vec::new();
     for (at, _) in page.match_indices("\n### ") {
@@ -297,7 +300,8 @@ fn entries(page: &str) -> Vec<(&str, std::ops::Range<usize>)> {
     entries
 }
 
-/// What the page says about workers: some reach the end of the epoch before others, with a local and with a global timeline.
+/// Counts minibatches for a claim of the page: some workers reach the end of the epoch before
+/// others, with a local and with a global timeline.
 fn minibatches_of_workers(local_timeline: bool) -> Vec<usize> {
     let mut lines = String::new();
     // Chunks of a few sequences, of very different lengths.
@@ -313,16 +317,16 @@ fn minibatches_of_workers(local_timeline: bool) -> Vec<usize> {
         let mut reader = open(&config).expect("a reader");
         let epoch = Epoch::sweeps(1).minibatch_size(100).worker(rank, 4);
         drop(reader.epoch(epoch).expect("an epoch"));
-        // Unlike an iterator, `read` also gives minibatches without data.
+        // Unlike an iterator, `read` also returns minibatches without data.
         1 + (0..).take_while(|_| !reader.read().expect("a minibatch").end_of_epoch()).count()
     };
     (0..4).map(count).collect()
 }
 
-/// The working folder and the receiver of log lines belong to one test at a time.
+/// The working folder and the log sink belong to one test at a time.
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// A new working folder.
+/// Enters a new working folder.
 fn enter() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("a path");
@@ -330,8 +334,8 @@ fn enter() -> (tempfile::TempDir, PathBuf) {
     (folder, root)
 }
 
-/// Words of CNTK's language in a message for those who have not written any: keys, and places in a
-/// configuration. CNTK's own texts are its own.
+/// Returns words of CNTK's language in a message for other front ends: keys, and places in a
+/// configuration. CNTK's own messages are exempt.
 fn words_of_configurations(message: &str) -> Vec<String> {
     let quoted = message.split('\'').skip(1).map(|part| part.split([' ', '=']).next().unwrap_or_default());
     let is_key = |word: &&str| {
@@ -358,7 +362,7 @@ fn messages_are_in_the_words_of_each_front_end() {
     let mut found = Vec::new();
     for front_end in [FrontEnd::Rust, FrontEnd::Cpp, FrontEnd::Python] {
         FRONT_END.set(front_end);
-        // Those before are about mistakes in the language itself.
+        // Cases before this one are about mistakes in the language itself.
         // Only a configuration names a deserializer by its type.
         let is_of_all = |(title, _): &&Case| *title != "A deserializer that was not registered";
         for (title, provoke) in CASES[first..].iter().chain(formats::CASES).filter(is_of_all) {
@@ -376,7 +380,7 @@ fn messages_are_in_the_words_of_each_front_end() {
 }
 
 #[test]
-fn the_page_has_the_messages() {
+fn page_shows_the_messages() {
     let _process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let (_folder, root) = enter();
     let mut page = fs::read_to_string(PAGE).expect("the page");

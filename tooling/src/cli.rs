@@ -6,7 +6,8 @@ use lexopt::{Arg, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The `main` of a program. `-v` may stand anywhere among its arguments; `run` gets the others.
+/// The `main` of a program. Accepts `-v` anywhere among the arguments, and passes the others to
+/// `run`.
 pub fn main(run: impl FnOnce(&Project, Parser) -> Result<()>) -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let before = arguments.len();
@@ -22,7 +23,7 @@ pub fn main(run: impl FnOnce(&Project, Parser) -> Result<()>) -> ExitCode {
     }
 }
 
-/// Refuses arguments after a command that takes none.
+/// Fails if there are more arguments.
 pub fn no_more(parser: &mut Parser) -> Result<()> {
     parser.next()?.map_or(Ok(()), |argument: Arg<'_>| Err(argument.unexpected().into()))
 }

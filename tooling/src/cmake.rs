@@ -1,4 +1,4 @@
-//! Building C++ with CMake, against the installed library alone.
+//! Builds C++ with CMake, against the installed library only.
 
 use crate::cross::Cross;
 use crate::dist::Dist;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// A CMake project and where it is built.
+/// A CMake project with its build folder.
 pub struct Build<'a> {
     project: &'a Project,
     folder: PathBuf,
@@ -25,7 +25,7 @@ impl<'a> Build<'a> {
     ) -> Result<Build<'a>> {
         let folder = project.target.join(folder);
         let prefix = format!("-DCMAKE_PREFIX_PATH={}", dist.folder.display());
-        // Without optimization, C++ is compiled in half of the time.
+        // Unoptimized C++ compiles twice as fast.
         let kind = if project.quick { "Debug" } else { "RelWithDebInfo" };
         project
             .run("cmake")
@@ -51,12 +51,12 @@ impl<'a> Build<'a> {
         .map(drop)
     }
 
-    /// A file that the build made.
+    /// Returns the path of a file in the build folder.
     pub fn file(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
 
-    /// Runs the tests; counts those that CTest knows.
+    /// Runs the tests. Returns the number of tests that CTest knows.
     pub fn test<V: AsRef<OsStr>>(&self, variables: &[(&str, V)]) -> Result<Tally> {
         let run = self.project.run("ctest").folder(&self.folder);
         let run = run.args(["--output-on-failure", "--no-tests=error"]);
@@ -69,12 +69,12 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Copies a file and keeps its time, so that what was built from it is not built again.
+/// Copies a file and keeps its modification time, so that nothing built from it is built again.
 pub fn install(from: &Path, to: &Path) -> Result<()> {
     ensure!(from.is_file(), "{} was not built", from.display());
     let folder = to.parent().context("a file has a folder")?;
     std::fs::create_dir_all(folder)?;
-    // A program that runs can be replaced, but not written to.
+    // The file of a running program can be replaced, but not written to.
     let _ = std::fs::remove_file(to);
     std::fs::copy(from, to).with_context(|| format!("copying to {}", to.display()))?;
     std::fs::File::options().append(true).open(to)?.set_modified(std::fs::metadata(from)?.modified()?)?;

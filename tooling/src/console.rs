@@ -1,12 +1,12 @@
-//! What commands print. A thread that runs steps beside others keeps what they print until they
-//! end.
+//! Output of commands. A thread that runs a step in parallel with others can collect its output
+//! until the step ends.
 
 use std::cell::RefCell;
 use std::fmt::Arguments;
 use std::io::Write;
 
 thread_local! {
-    /// What this thread has printed since it began to keep it.
+    /// The output of this thread, while it is collected.
     static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -16,8 +16,8 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::console::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints text, at once. If nobody reads it any more, as in `cargo xtask fuzz --list | head`, it is
-/// lost.
+/// Prints text immediately. If the reader has closed the pipe, as in `cargo xtask fuzz --list |
+/// head`, the text is lost.
 pub fn print(text: Arguments<'_>) {
     KEPT.with_borrow_mut(|kept| match kept {
         Some(kept) => *kept += &text.to_string(),
@@ -28,7 +28,7 @@ pub fn print(text: Arguments<'_>) {
     });
 }
 
-/// Does something, and returns what it printed on this thread.
+/// Runs `work`, and returns what it printed on this thread.
 pub fn keep<T>(work: impl FnOnce() -> T) -> (T, String) {
     KEPT.set(Some(String::new()));
     let result = work();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_not_printed() {
+    fn collected_output_is_not_printed() {
         let (result, printed) = keep(|| {
             say!("a {}", 1);
             print(format_args!("b"));

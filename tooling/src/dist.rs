@@ -1,6 +1,6 @@
-//! The library as if it were installed: target/dist with include/, lib/, CMake package and
-//! pkg-config file; and, where it is asked for, the command-line tool, bin/cntk-reader, with its
-//! manual pages and completions under share/.
+//! Installs the library into target/dist, with include/, lib/, CMake package and pkg-config file,
+//! and on request the command-line tool bin/cntk-reader, with its manual pages and completions
+//! under share/.
 
 use crate::cmake::install;
 use crate::joint;
@@ -16,7 +16,7 @@ use std::sync::Mutex;
 /// The C header for programs, below the root.
 pub const HEADER: &str = "include/cntk_reader.h";
 
-/// The C header for CNTK's modules, without a promise of stability.
+/// The C header for CNTK's modules, which may change at any time.
 pub const HOST_HEADER: &str = "include/cntk_reader_host.h";
 
 /// An installed library.
@@ -31,26 +31,24 @@ pub struct Dist {
 }
 
 impl Dist {
-    /// The name that programs are linked against.
+    /// Returns the name that programs are linked against.
     pub fn soname(&self) -> String {
         format!("libcntk_reader.so.{}", self.abi)
     }
 
-    /// The shared library.
+    /// Returns the path of the shared library.
     pub fn library(&self) -> PathBuf {
         self.folder.join("lib").join(format!("libcntk_reader.so.{}", self.version))
     }
 }
 
-/// A command of cargo's in release mode. Messages of panics and debug information name source
-/// files, so folders of this machine are left out of their paths: that of the checkout, and that in
-/// which cargo keeps the sources of crates.
+/// A cargo command in release mode. Panic messages and debug information contain paths of source
+/// files, so the folders of this machine are removed from them: the checkout, and cargo's registry.
 pub fn release(project: &Project, command: &str) -> Run {
     project.cargo(command).arg("--release").envs(&release_variables(project))
 }
 
-/// The environment of such a command. What cargo builds elsewhere with the same variables need not
-/// be built again.
+/// The environment of [`release`]. Cargo commands with the same variables share compiled code.
 pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
@@ -68,11 +66,10 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     flags.retain(|flag| !flag.is_empty());
     let mut variables = vec![("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))];
     if project.quick {
-        // Tests are compiled with the library that programs get, so its arithmetic is checked as
-        // well.
+        // Tests link the library that programs get, so its arithmetic is checked, too.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            // A short run compiles for longer than its tests run.
+            // In a short run, compiling takes longer than the tests.
             ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if project.short { "0" } else { "1" }),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
@@ -84,8 +81,8 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// Builds the static library in release mode; returns its path. The shared library and the modules
-/// for CNTK are linked from it.
+/// Builds the static library in release mode, and returns its path. The shared library and the
+/// modules for CNTK are linked from it.
 pub fn archive(project: &Project) -> Result<PathBuf> {
     if project.quick {
         joint::build(project)?;
@@ -96,10 +93,10 @@ pub fn archive(project: &Project) -> Result<PathBuf> {
     Ok(project.release_folder().join("libcntk_reader_clib.a"))
 }
 
-/// Builds the library in release mode and installs it into target/dist, once: other steps may use
-/// what is there.
+/// Builds the library in release mode and installs it into target/dist, once per process: other
+/// steps may be using it.
 pub fn build(project: &Project) -> Result<Dist> {
-    /// What was built where, and whether it was hardly optimized.
+    /// The installed libraries, and whether each was built quickly.
     static BUILT: Mutex<Vec<(Dist, bool)>> = Mutex::new(Vec::new());
     let mut built = alone(&BUILT);
     let folder = project.target.join("dist");
@@ -118,7 +115,7 @@ fn install_all(project: &Project, folder: PathBuf) -> Result<Dist> {
     let archive = archive(project)?;
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let dist = Dist { folder, version: version(project)?, abi: abi(project)? };
-    // The tool stays: it takes longer to build, and only those who want it do so.
+    // The tool stays: it takes longer to build, and only some commands do so.
     for part in ["include", "lib"] {
         empty_folder(&dist.folder.join(part))?;
     }
@@ -128,7 +125,7 @@ fn install_all(project: &Project, folder: PathBuf) -> Result<Dist> {
     Ok(dist)
 }
 
-/// Builds the command-line tool; returns its path. It runs on older systems than this one.
+/// Builds the command-line tool, and returns its path. It runs on systems older than this one.
 pub fn tool_program(project: &Project) -> Result<PathBuf> {
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let scratch = project.target.join("xtask/tool");
@@ -168,7 +165,7 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     Ok(())
 }
 
-/// The library's version as Cargo knows it.
+/// Returns the library's version according to Cargo.
 fn version(project: &Project) -> Result<String> {
     let metadata = project.cargo("metadata").args(["--no-deps", "--format-version=1"]).output()?;
     let metadata: Value = serde_json::from_str(&metadata)?;
@@ -178,7 +175,7 @@ fn version(project: &Project) -> Result<String> {
     Ok(version.context("cargo does not know the package cntk-reader")?.to_owned())
 }
 
-/// The number of the ABI that the committed header describes.
+/// Returns the ABI number in the committed header.
 pub fn abi(project: &Project) -> Result<String> {
     let text = std::fs::read_to_string(project.path(HEADER)).with_context(|| format!("reading {HEADER}"))?;
     let number = text.lines().find_map(|line| line.strip_prefix("#define CNTK_READER_ABI_VERSION "));
@@ -190,7 +187,7 @@ fn headers(project: &Project, dist: &Dist) -> Result<()> {
     for name in ["cntk_reader.h", "cntk_reader_host.h", "cntk_reader.hpp"] {
         install(&from.join(name), &to.join(name))?;
     }
-    // The parts that cntk_reader.hpp includes.
+    // The headers that cntk_reader.hpp includes.
     for part in std::fs::read_dir(from.join("cntk_reader"))? {
         let part = part?.path();
         install(&part, &to.join("cntk_reader").join(part.file_name().context("a file has a name")?))?;
@@ -210,8 +207,8 @@ fn libraries(project: &Project, dist: &Dist, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the extension module of the Python package in release mode; returns its path. It is for
-/// this machine.
+/// Builds the extension module of the Python package in release mode for this machine, and returns
+/// its path.
 pub fn extension(project: &Project) -> Result<PathBuf> {
     if project.quick {
         joint::build(project)?;
@@ -221,7 +218,7 @@ pub fn extension(project: &Project) -> Result<PathBuf> {
     Ok(project.release_folder().join("lib_native.so"))
 }
 
-/// Links the shared library, so that it loads on older systems than this one.
+/// Links the shared library so that it loads on systems older than this one.
 fn link(project: &Project, dist: &Dist, archive: &Path) -> Result<PathBuf> {
     let scratch = project.target.join("xtask/dist");
     std::fs::create_dir_all(&scratch)?;
@@ -244,12 +241,12 @@ fn link(project: &Project, dist: &Dist, archive: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Names that old systems lack, as an object file in `scratch`.
+/// Compiles the symbols that old systems lack to an object file in `scratch`.
 fn newer_names(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
     compile(project, compiler, "dropin/compat/newer_names.cpp", scratch.join("newer_names.o"))
 }
 
-/// The start of programs that old systems run, as an object file in `scratch`.
+/// Compiles the start-up code of programs for old systems to an object file in `scratch`.
 fn start(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
     compile(project, compiler, "dropin/compat/start.cpp", scratch.join("start.o"))
 }
@@ -260,7 +257,7 @@ fn compile(project: &Project, compiler: &str, source: &str, object: PathBuf) -> 
     Ok(object)
 }
 
-/// CMake package and pkg-config file, from the templates in cmake/.
+/// Installs the CMake package and the pkg-config file, from the templates in cmake/.
 fn package(project: &Project, dist: &Dist) -> Result<()> {
     let templates = project.path("cmake");
     for entry in std::fs::read_dir(&templates).with_context(|| format!("reading {}", templates.display()))? {

@@ -1,21 +1,21 @@
-//! Blocks of code in the project's documents.
+//! Parses code blocks in the project's documents.
 
 /// A block of code in a document.
 #[derive(Debug, PartialEq)]
 pub struct Block<'a> {
-    /// What stands after the opening fence.
+    /// The text after the opening fence.
     pub language: &'a str,
     /// The code.
     pub text: &'a str,
-    /// The document from the previous block to this one.
+    /// The text between the previous block and this one.
     pub before: &'a str,
-    /// The document up to the next block.
+    /// The text up to the next block.
     pub after: &'a str,
     /// The number of the line with the opening fence, from 1.
     pub line: usize,
 }
 
-/// The blocks of a document.
+/// Returns the code blocks of a document.
 pub fn blocks(document: &str) -> Vec<Block<'_>> {
     let parts: Vec<&str> = document.split("```").collect();
     let mut line = 1;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_know_what_surrounds_them() {
+    fn blocks_have_the_text_around_them() {
         let document = "text\n```sh\nmake\n```\nbetween\n```cntk\na = 1\n```\n![after](images/a.png)\n";
         let found = blocks(document);
         let expected = [

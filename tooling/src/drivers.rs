@@ -1,4 +1,4 @@
-//! The C++ programs that do what scripts of reader calls say.
+//! The C++ programs that replay scripts of reader calls.
 
 use crate::cmake::{Build, install};
 use crate::dist::Dist;
@@ -6,11 +6,11 @@ use crate::project::Project;
 use crate::tools::Tool;
 use anyhow::Result;
 
-/// Tools that building takes.
+/// Tools needed for building.
 pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
 
-/// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of
-/// a module that CNTK loads, `host_v1` those of CNTK's reader for BrainScript.
+/// Builds the drivers: `replay` replays calls to this library, `host_replay` calls to a module that
+/// CNTK loads, `host_v1` calls to CNTK's reader for BrainScript.
 pub fn build(project: &Project, dist: &Dist) -> Result<()> {
     let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
     for driver in ["replay", "host_replay", "host_v1"] {

@@ -1,8 +1,8 @@
-//! The library, the tool, the extension module and all their tests, compiled by one command of
-//! cargo's: each crate once, with the features that any of them asks for.
+//! Compiles the library, the tool, the extension module and all their tests with one cargo command:
+//! each crate once, with the union of the features that they need.
 //!
-//! Commands that compile fewer packages select other features, and compile the library's crates
-//! again. So whatever tests need of these packages comes from here.
+//! A command that compiles fewer packages selects other features, and compiles the library's crates
+//! again. So everything that tests need from these packages comes from here.
 
 use crate::dist;
 use crate::programs::{Executable, executables};
@@ -26,7 +26,7 @@ pub const LIBRARY: [&str; 9] = [
 /// The packages of the tool, the libraries for C and the extension module.
 const FRONT_ENDS: [&str; 3] = ["cntk-reader-cli", "cntk-reader-clib", "cntk-reader-python"];
 
-/// Compiles everything, once in a process. Returns the test programs.
+/// Compiles everything, once per process. Returns the test programs.
 pub fn build(project: &Project) -> Result<Arc<[Executable]>> {
     static BUILT: Mutex<Option<Arc<[Executable]>>> = Mutex::new(None);
     let mut built = alone(&BUILT);

@@ -1,6 +1,5 @@
-//! The parts that the project's own commands share: paths of the checkout, running programs, the
-//! tools that they need, and the library as they build it. The commands are in `xtask`, `oracle`
-//! and `benches`.
+//! Shared parts of the project's own commands: paths of the checkout, running programs, finding
+//! tools, and building the library. The commands are in `xtask`, `oracle` and `benches`.
 
 #[macro_use]
 pub mod console;

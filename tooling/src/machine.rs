@@ -1,14 +1,14 @@
-//! Where, when and of which commit a measurement was made.
+//! Machine, date and commit of a measurement.
 
 use crate::project::Project;
 
-/// The processor's model, its family and model number, and the largest instruction set that the
-/// library uses on it: a virtual machine's model may be a brand only.
+/// Returns the processor's name, its family and model number, and the largest instruction set that
+/// the library uses on it: in a virtual machine the name may be only a brand.
 pub fn processor() -> String {
     processor_of(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
-/// The processor that the text of `/proc/cpuinfo` describes.
+/// Parses the processor from the text of `/proc/cpuinfo`.
 fn processor_of(info: &str) -> String {
     let value = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name));
@@ -30,19 +30,20 @@ fn processor_of(info: &str) -> String {
     format!("{}{numbers}{instructions}", value("model name").unwrap_or("unknown processor"))
 }
 
-/// CPUs that a process may use.
+/// Returns the number of CPUs that a process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
-/// The numbers of the CPUs that a process may use. They need not begin with 0 or be contiguous.
+/// Returns the numbers of the CPUs that a process may use. They need not start at 0 or be
+/// contiguous.
 pub fn cpus() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.map_or_else(|| (0..cores()).collect(), |list| ranges(list.trim()))
 }
 
-/// The numbers of a list like `0-2,5`.
+/// Expands a list like `0-2,5`.
 fn ranges(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -55,7 +56,7 @@ fn ranges(list: &str) -> Vec<usize> {
     list.split(',').flat_map(range).collect()
 }
 
-/// Memory in gibibytes.
+/// Returns the memory in gibibytes.
 pub fn memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -63,24 +64,24 @@ pub fn memory() -> u64 {
     kib.map_or(0, |kib| (kib + (1 << 19)) >> 20)
 }
 
-/// Average number of programs that ran or waited for a CPU in the last minute: 0 on an idle
-/// machine.
+/// Returns the average number of processes that ran or waited for a CPU in the last minute: 0 on an
+/// idle machine.
 pub fn load() -> f64 {
     let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     averages.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0)
 }
 
-/// The system's date: `2024-05-31`.
+/// Returns the system's date: `2024-05-31`.
 pub fn date(project: &Project) -> anyhow::Result<String> {
     Ok(project.run("date").arg("+%Y-%m-%d").output()?.trim().to_owned())
 }
 
-/// What is checked out.
+/// The state of the working tree.
 pub struct Tree {
     /// The commit, abbreviated.
     pub commit: String,
-    /// Files that differ from it or are new, but for the records of measurements and the document
-    /// that shows them: `git status` lines.
+    /// Files that differ from it or are new, as `git status` lines. The records of measurements and
+    /// the page with their figures do not count: they change between the runs of a series.
     pub changes: Vec<String>,
 }
 
@@ -94,7 +95,7 @@ impl Tree {
         Ok(Tree { commit: commit.trim().to_owned(), changes })
     }
 
-    /// Whether what was measured is the commit.
+    /// Whether the working tree is exactly the commit.
     pub fn is_clean(&self) -> bool {
         self.changes.is_empty()
     }
@@ -112,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_have_names_of_their_own() {
+    fn processors_are_named_from_cpuinfo() {
         let info = "vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\nflags\t\t: fpu avx2 sse\n";
         assert_eq!(processor_of(info), "AMD EPYC (family 26, model 2) with AVX2");
         assert_eq!(processor_of("BogoMIPS\t: 50\n"), "unknown processor");
     }
 
     #[test]
-    fn lists_of_cpus() {
+    fn cpu_lists_are_expanded() {
         assert_eq!(ranges("0-2,5"), [0, 1, 2, 5]);
         assert_eq!(ranges("7"), [7]);
         assert_eq!(ranges(""), [] as [usize; 0]);

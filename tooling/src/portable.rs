@@ -1,11 +1,10 @@
-//! Linking shared libraries for older systems than the one that builds them.
+//! Links shared libraries for systems older than the build system.
 //!
-//! A shared library needs the versions of symbols that it was linked against. So a library built on
-//! a new system does not load on an old one, though nearly all symbols exist there in an older
-//! version. Therefore libraries are linked against stubs: libraries with the names of the system's,
-//! which have of each symbol only the newest version that the oldest supported system has. The
-//! versions that exist are read from the system's own libraries. Programs are linked in this way
-//! too.
+//! A shared library requires the symbol versions that it was linked against. If it is built on a
+//! new system, it does not load on an old one, although nearly all symbols exist there in an older
+//! version. Therefore libraries are linked against stubs: libraries with the names of the system's
+//! that provide each symbol only in the newest version that the oldest supported system has. The
+//! existing versions are read from the system's own libraries. Programs are linked in the same way.
 
 use crate::cross;
 use crate::project::Project;
@@ -14,18 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// How old the systems may be that a library is for: they have glibc 2.17, and this compiler's
-/// libraries.
+/// The oldest systems that a library supports: they have glibc 2.17, and this compiler's libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// GCC 4.8, as Ubuntu 14.04 and CentOS 7.
+    /// GCC 4.8, as on Ubuntu 14.04 and CentOS 7.
     Gcc48,
-    /// GCC 5, as Ubuntu 16.04.
+    /// GCC 5, as on Ubuntu 16.04.
     Gcc5,
 }
 
 impl Age {
-    /// Newest versions that libraries may need.
+    /// The newest symbol versions that libraries may require.
     fn newest(self) -> [(&'static str, &'static [u32]); 4] {
         let (library, abi): (&[u32], &[u32]) = match self {
             Age::Gcc48 => (&[3, 4, 19], &[1, 3, 7]),
@@ -35,11 +33,11 @@ impl Age {
     }
 }
 
-/// The system's libraries that have the symbols.
+/// The system's libraries that provide the symbols.
 const SYSTEM: [&str; 6] =
     ["libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libc.so.6"];
 
-/// Threading functions that old systems have in libc.so.6. The others were in libpthread.so.0.
+/// Threading functions that old systems have in libc.so.6; the others are in libpthread.so.0.
 const THREADS_IN_LIBC: [&str; 16] = [
     "pthread_attr_destroy",
     "pthread_attr_init",
@@ -59,29 +57,28 @@ const THREADS_IN_LIBC: [&str; 16] = [
     "pthread_setcancelstate",
 ];
 
-/// The linker's option that leaves out the lines of sources.
+/// The linker option that strips line information.
 const NO_LINES: &str = "-Wl,--strip-debug";
 
 /// A shared library to link.
 pub struct Library<'a> {
-    /// Where it goes.
+    /// The path of the output.
     pub file: &'a Path,
-    /// Object files, static libraries and options of the linker, in order.
+    /// Object files, static libraries and linker options, in order.
     pub inputs: Vec<String>,
-    /// The symbols that it exports.
+    /// The exported symbols.
     pub exports: &'a [String],
-    /// A library that is needed besides the system's, and the beginnings of the names of its
-    /// symbols.
+    /// A required library besides the system's, and the prefixes of its symbols.
     pub host: Option<(&'a str, &'a [&'a str])>,
-    /// The systems that it is for.
+    /// The oldest supported systems.
     pub age: Age,
-    /// Whether it keeps the lines of its sources, for debuggers and profilers: most of a library's
+    /// Whether it keeps line information for debuggers and profilers, which is most of a library's
     /// size.
     pub has_lines: bool,
 }
 
 impl Library<'_> {
-    /// Links it. `scratch` is a folder for stubs.
+    /// Links the library. `scratch` is a folder for stubs.
     pub fn link(&self, project: &Project, compiler: &str, scratch: &Path) -> Result<()> {
         std::fs::create_dir_all(scratch)?;
         let map = scratch.join("exports.map");
@@ -91,8 +88,8 @@ impl Library<'_> {
             let run = run.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(output);
             run.args(&self.inputs)
         };
-        // Symbols that are undefined when nothing else is linked have to come from the system and
-        // the host.
+        // Symbols that stay undefined if nothing else is linked must come from the system or the
+        // host.
         let bare = scratch.join("bare.so");
         let ends = ["-lgcc", "-l:libc_nonshared.a"];
         let any = ["-Wl,--unresolved-symbols=ignore-all", NO_LINES];
@@ -135,8 +132,8 @@ impl Library<'_> {
     }
 }
 
-/// Makes stubs of all that the system's libraries have, under the names that linkers look for
-/// (`libc.so`), for programs.
+/// Makes stubs of all symbols of the system's libraries, under the names that linkers look for
+/// (`libc.so`), to link programs.
 pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
     let versions = versions(project, compiler)?;
     let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
@@ -153,15 +150,15 @@ pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<Pa
     Ok(scratch.join("stubs"))
 }
 
-/// The newest of a symbol's versions that old systems have, with its library.
+/// Returns the newest version of a symbol that old systems have, with its library.
 fn newest(known: &[(String, String)], age: Age) -> Option<(&str, &str)> {
     let numbered =
         known.iter().filter_map(|(library, version)| Some((number(version, age)?, library, version)));
     numbered.max().map(|(_, library, version)| (library.as_str(), version.as_str()))
 }
 
-/// The library that has a symbol on old systems. New systems have threads and dynamic loading in
-/// libc.so.6.
+/// Returns the library that has a symbol on old systems. On new systems, libc.so.6 has threads and
+/// dynamic loading.
 fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
     match symbol {
         _ if library != "libc.so.6" => library,
@@ -172,7 +169,7 @@ fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
     }
 }
 
-/// The numbers of a version, if old systems have it.
+/// Parses the numbers of a version, if old systems have it.
 fn number(version: &str, age: Age) -> Option<Vec<u32>> {
     let (kind, numbers) = version.split_once('_')?;
     let numbers = numbers.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>()?;
@@ -180,10 +177,10 @@ fn number(version: &str, age: Age) -> Option<Vec<u32>> {
     (numbers.as_slice() <= newest).then_some(numbers)
 }
 
-/// All versions of all symbols of the system's libraries, with the library.
+/// Returns all versions of all symbols of the system's libraries, each with its library.
 fn versions(project: &Project, compiler: &str) -> Result<BTreeMap<String, Vec<(String, String)>>> {
     let mut versions = BTreeMap::<String, Vec<(String, String)>>::new();
-    // The dynamic linker's symbols are bound through the C library, which always loads it.
+    // Symbols of the dynamic linker are bound through the C library, which always loads it.
     let files = SYSTEM.map(|library| (library, library)).into_iter();
     let loader = if project.cross.is_some() { cross::LOADER } else { "ld-linux-x86-64.so.2" };
     for (file, library) in files.chain([(loader, "libc.so.6")]) {
@@ -206,7 +203,7 @@ fn versions(project: &Project, compiler: &str) -> Result<BTreeMap<String, Vec<(S
     Ok(versions)
 }
 
-/// Makes a library of symbols without code.
+/// Makes a library with these symbols, but without code.
 fn stub<'a>(
     project: &Project,
     compiler: &str,
@@ -242,8 +239,8 @@ fn stub<'a>(
     Ok(file)
 }
 
-/// Checks that a library loads on old systems: the versions it asks for, and the libraries, of
-/// which it may need no others than the C++ compiler's, the C library's and `host`.
+/// Checks that a library loads on old systems: that it requires only versions that they have, and
+/// no libraries except the C++ compiler's, the C library's and `host`.
 pub fn check(project: &Project, file: &Path, host: Option<&str>, age: Age) -> Result<()> {
     let name = file.display();
     let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(file).output()?;
@@ -253,7 +250,7 @@ pub fn check(project: &Project, file: &Path, host: Option<&str>, age: Age) -> Re
     for library in &needed {
         ensure!(
             SYSTEM.contains(library) || host == Some(library),
-            "{name} needs {library}, which it must not."
+            "{name} needs {library}, which is not allowed."
         );
     }
     if let Some(host) = host {
@@ -275,7 +272,7 @@ pub fn check(project: &Project, file: &Path, host: Option<&str>, age: Age) -> Re
     bail!("{name} asks for versions that old systems lack: {}", new.join(", "))
 }
 
-/// A path as text.
+/// Returns a path as text.
 pub fn text(path: &Path) -> Result<String> {
     Ok(path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?.to_owned())
 }
@@ -285,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_have_an_order() {
+    fn versions_compare_by_number() {
         let number = |version| number(version, Age::Gcc5);
         assert!(number("GLIBC_2.17").is_some());
         assert!(number("GLIBC_2.2.5").is_some());

@@ -1,4 +1,4 @@
-//! The checkout's folders, and how commands print their progress.
+//! The folders of the checkout, and the progress output of commands.
 
 use crate::console;
 use crate::cross::{self, Cross};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The environment variable that is `1` where missing packages of Debian are installed.
+/// The environment variable that is `1` if missing Debian packages may be installed.
 const INSTALLS: &str = "CNTK_READER_INSTALL_PACKAGES";
 
 /// The checkout that a command works on.
@@ -18,28 +18,28 @@ pub struct Project {
     pub root: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
-    /// Show the output of the programs that are run.
+    /// Whether the output of programs is shown.
     pub verbose: bool,
-    /// Parts of commands are not printed.
+    /// Whether the parts of commands are not printed.
     pub silent: bool,
-    /// Tests take their short form, for every change.
+    /// Whether tests run in their short form, for every change.
     pub short: bool,
-    /// Tests take their long form.
+    /// Whether tests run in their long form.
     pub long: bool,
-    /// What is built in release mode is hardly optimized: it is built in a fraction of the time.
-    /// Tests are built with it.
+    /// Whether release builds are hardly optimized, which compiles several times faster. Used for
+    /// tests.
     pub quick: bool,
-    /// Missing packages of Debian are installed: the commands for newcomers do it, others name
-    /// them.
+    /// Whether missing Debian packages are installed, as in the commands for newcomers; otherwise
+    /// they are listed.
     pub installs: bool,
-    /// The compilers, where programs are built for another processor than this machine's.
+    /// The cross compilers, if programs are built for another processor.
     pub cross: Option<Cross>,
 }
 
 impl Project {
-    /// The project that this program belongs to.
+    /// Finds the project that this program belongs to.
     pub fn find(verbose: bool) -> Result<Project> {
-        // Cargo sets the variable for `cargo run`; the other value is for a program that is started
+        // Cargo sets the variable for `cargo run`; the fallback is for a program that is started
         // directly.
         let own =
             std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
@@ -60,17 +60,17 @@ impl Project {
         })
     }
 
-    /// A path below the root.
+    /// Returns a path below the root.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// A program to run in the root.
+    /// Prepares to run a program in the root.
     pub fn run(&self, program: &str) -> Run {
         Run::new(program, &self.root, self.verbose)
     }
 
-    /// The cargo that runs this program.
+    /// Prepares to run a cargo command, with the cargo that runs this program.
     pub fn cargo(&self, command: &str) -> Run {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let run = self.run(&cargo).named("cargo").arg(command).env("CARGO_TERM_COLOR", "never");
@@ -82,13 +82,13 @@ impl Project {
         }
     }
 
-    /// The variable by which programs in other packages, and scripts, install missing packages of
-    /// Debian as well.
+    /// The variable that makes programs in other packages, and scripts, install missing Debian
+    /// packages as well.
     pub fn installing(&self) -> [(&'static str, &'static str); 1] {
         [(INSTALLS, if self.installs { "1" } else { "0" })]
     }
 
-    /// The folder in which cargo puts what it builds in release mode.
+    /// Returns cargo's folder for release builds.
     pub fn release_folder(&self) -> PathBuf {
         match &self.cross {
             Some(_) => self.target.join(cross::TARGET).join("release"),
@@ -96,7 +96,7 @@ impl Project {
         }
     }
 
-    /// The C++ compiler.
+    /// Returns the C++ compiler.
     pub fn compiler(&self) -> String {
         match &self.cross {
             Some(cross) => cross.compiler(),
@@ -104,20 +104,20 @@ impl Project {
         }
     }
 
-    /// A program of binutils for the processor that is built for.
+    /// Returns a program of binutils for the target processor.
     pub fn binutil(&self, name: &str) -> String {
         let prefix = if self.cross.is_some() { cross::PREFIX } else { "" };
         format!("{prefix}{name}")
     }
 
-    /// A path below the target folder as messages show it.
+    /// Returns a path below the target folder, as shown in messages.
     pub fn shown(&self, path: &str) -> String {
         let path = self.target.join(path);
         path.strip_prefix(&self.root).unwrap_or(&path).display().to_string()
     }
 
-    /// A program that was built, to run in the root: under the emulator if it is for another
-    /// processor.
+    /// Prepares to run a program that was built, in the root: under the emulator if it is for
+    /// another processor.
     pub fn run_built(&self, program: &Path) -> Run {
         match &self.cross {
             Some(cross) => {
@@ -128,7 +128,7 @@ impl Project {
         }
     }
 
-    /// Does one part of a command; prints its name and the time it took.
+    /// Runs one part of a command, and prints its name and run time.
     pub fn part<T>(&self, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.silent {
             return work();
@@ -147,7 +147,7 @@ impl Project {
         result
     }
 
-    /// Files under version control, and new ones that are not ignored, as paths relative to the
+    /// Returns the files under version control, and new files that are not ignored, relative to the
     /// root.
     pub fn files(&self) -> Result<Vec<String>> {
         let listed = self
@@ -157,7 +157,7 @@ impl Project {
             .output()?;
         let mut files: Vec<String> =
             listed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
-        // A file that was deleted but is not committed as such is still listed.
+        // A deleted file is listed until the deletion is committed.
         files.retain(|file| self.path(file).is_file());
         files.sort();
         files.dedup();
@@ -165,13 +165,13 @@ impl Project {
     }
 }
 
-/// Waits until no other thread does what the lock stands for: two steps of `cargo xtask test` at a
-/// time may need the same thing.
+/// Acquires a lock that serializes work, such as installing packages: several steps of `cargo xtask
+/// test` run in parallel and may need the same thing.
 pub fn alone<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Folder for a command's scratch files, empty.
+/// Creates an empty folder, for a command's scratch files.
 pub fn empty_folder(path: &Path) -> Result<()> {
     if path.exists() {
         std::fs::remove_dir_all(path).with_context(|| format!("emptying {}", path.display()))?;

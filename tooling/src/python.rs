@@ -1,4 +1,4 @@
-//! Environments of Python, with packages of PyPI.
+//! Python environments with packages from PyPI.
 
 use crate::cmake::install;
 use crate::project::{Project, alone};
@@ -7,18 +7,19 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Packages that tests and examples need. What needs PyTorch or JAX is tested by the step `torch`.
+/// Packages that tests and examples need. The step `torch` tests what needs PyTorch or JAX.
 const PACKAGES: [&str; 6] = ["numpy", "scipy", "pandas", "pyarrow", "fsspec", "tqdm"];
 
-/// The oldest Python that the module runs on.
+/// The oldest supported Python.
 const OLDEST: &str = "3.9";
 
-/// A Python with [`PACKAGES`], in target/python/venv; or the reason why there is none.
+/// Returns a Python with [`PACKAGES`], in target/python/venv, or the reason why there is none.
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     environment_with(project, "venv", &PACKAGES)
 }
 
-/// A Python with these packages, in a folder below target/python; or the reason why there is none.
+/// Returns a Python with these packages, in a folder below target/python, or the reason why there
+/// is none.
 pub fn environment_with(
     project: &Project,
     name: &str,
@@ -58,21 +59,21 @@ pub fn environment_with(
     }
 }
 
-/// Whether the environment is there.
+/// Whether the environment exists.
 pub fn is_installed(project: &Project) -> bool {
     project.target.join("python/ready").exists()
 }
 
-/// Environment variables of a Python program that uses the package of the checkout. Builds its
-/// extension module into its folder.
+/// Returns the environment variables for a Python program that uses the package in the checkout.
+/// Builds the extension module into the package.
 pub fn variables(project: &Project) -> Result<[(&'static str, PathBuf); 3]> {
     install(&dist::extension(project)?, &project.path("python/cntk_reader/_native.abi3.so"))?;
     let [kept, folder] = bytecode(project);
     Ok([("PYTHONPATH", project.path("python")), kept, folder])
 }
 
-/// The variables that have Python keep what it compiled, outside the checkout. Otherwise each
-/// process would compile PyTorch again, in 4 s.
+/// Environment variables that make Python keep its bytecode outside the checkout. Otherwise each
+/// process would spend 4 s on compiling PyTorch.
 pub fn bytecode(project: &Project) -> [(&'static str, PathBuf); 2] {
     [
         ("PYTHONDONTWRITEBYTECODE", PathBuf::new()),
@@ -80,16 +81,16 @@ pub fn bytecode(project: &Project) -> [(&'static str, PathBuf); 2] {
     ]
 }
 
-/// Makes an empty environment in a folder.
+/// Creates an empty environment in a folder.
 pub fn make(project: &Project, python: &str, folder: &Path) -> Result<()> {
-    // `venv --clear` would empty the folder that a link leads to.
+    // `venv --clear` would empty the target of a link.
     if folder.symlink_metadata().is_ok() {
         std::fs::remove_dir_all(folder)?;
     }
     project.run(python).args(["-m", "venv"]).arg(folder).go().map(drop)
 }
 
-/// Has pip install something.
+/// Runs `pip install`.
 pub fn pip<'a>(project: &Project, python: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     pip.arg("--disable-pip-version-check").args(arguments).go().map(drop)

@@ -5,19 +5,19 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
+/// PyTorch's dependencies include about 5 GB of unused GPU libraries.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
-/// Installed with it where they can be. Tests say what they miss.
+/// Installed as well, if possible. Tests report what is missing.
 const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
-/// Free bytes without which it is not installed.
+/// Minimum free disk space for the installation, in bytes.
 const NEEDED: u64 = 15_000_000_000;
 
-/// Where Python with PyTorch is.
+/// Returns the folder of the Python with PyTorch.
 pub fn folder(project: &Project) -> PathBuf {
     project.target.join("torch")
 }
 
-/// A Python with PyTorch, in target/torch/venv; or the reason why there is none.
+/// Returns a Python with PyTorch, in target/torch/venv, or the reason why there is none.
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _alone = alone(&INSTALLING);
@@ -32,7 +32,7 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     if free < NEEDED {
         let [free, needed] = [free, NEEDED].map(|bytes| bytes / 1_000_000_000);
         return Ok(Err(format!(
-            "PyTorch is not installed where {free} GB are free: it needs {needed} for a while"
+            "PyTorch is not installed, because only {free} GB are free: installing it temporarily needs {needed}"
         )));
     }
     let made =
@@ -65,7 +65,7 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     }
 }
 
-/// Free bytes of the file system of a folder.
+/// Returns the free bytes of the file system of a folder.
 fn free_bytes(project: &Project, folder: &Path) -> Result<u64> {
     let table = project.run("df").args(["--output=avail", "-B1"]).arg(folder).silent().output()?;
     let number = table.lines().nth(1).and_then(|line| line.trim().parse().ok());

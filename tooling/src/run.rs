@@ -1,4 +1,4 @@
-//! Running other programs: silent when they succeed, with their output when they fail.
+//! Runs other programs: silently if they succeed, with their output if they fail.
 
 use crate::Tally;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Lines of a failed program's output that are shown.
+/// Number of lines shown of a failed program's output.
 const SHOWN_LINES: usize = 100;
 
 /// A program to run.
@@ -19,14 +19,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// A program, in a folder.
+    /// Prepares to run a program in a folder.
     pub fn new(program: &str, folder: &Path, verbose: bool) -> Run {
         let mut command = Command::new(program);
         command.current_dir(folder).stdin(Stdio::null());
         Run { command, shown: program.to_owned(), verbose }
     }
 
-    /// Shows the program under another name. Call it before arguments are added.
+    /// Shows the program under another name in messages. Call it before adding arguments.
     pub fn named(mut self, name: &str) -> Run {
         name.clone_into(&mut self.shown);
         self
@@ -62,13 +62,13 @@ impl Run {
         self
     }
 
-    /// Never shows the output, even of verbose commands.
+    /// Never shows the output, even for verbose commands.
     pub fn silent(mut self) -> Run {
         self.verbose = false;
         self
     }
 
-    /// Runs it; returns what it wrote to standard output and standard error. Fails if the program
+    /// Runs the program, and returns its standard output and standard error. Fails if the program
     /// fails.
     pub fn go(mut self) -> Result<String> {
         if self.verbose {
@@ -77,7 +77,7 @@ impl Run {
         let (mut from, to) = std::io::pipe()?;
         self.command.stdout(to.try_clone()?).stderr(to);
         let mut child = self.command.spawn().with_context(|| format!("starting `{}`", self.shown))?;
-        // The command holds the pipe's writing end; reading ends only when that is closed.
+        // The command holds the write end of the pipe; reading ends only once it is closed.
         drop(self.command);
         let mut output = Vec::new();
         let mut block = [0; 1 << 16];
@@ -99,7 +99,7 @@ impl Run {
         Ok(output)
     }
 
-    /// Runs it with the terminal as its output. Fails if the program fails.
+    /// Runs the program with its output on the terminal. Fails if the program fails.
     pub fn live(mut self) -> Result<()> {
         let status = self.command.status().with_context(|| format!("starting `{}`", self.shown))?;
         if !status.success() {
@@ -108,12 +108,12 @@ impl Run {
         Ok(())
     }
 
-    /// Becomes it. Returns only if it cannot be started.
+    /// Replaces this process with the program. Returns only if it cannot be started.
     pub fn replace(mut self) -> Result<()> {
         Err(self.command.exec()).with_context(|| format!("starting `{}`", self.shown))
     }
 
-    /// Runs it and prints the lines that it writes, as they come, but for the last one: that is its
+    /// Runs the program and prints its lines as they appear, except the last one, which is its
     /// result. Fails if the program fails.
     pub fn relay(mut self) -> Result<Tally> {
         let child = self.command.stdout(Stdio::piped()).spawn();
@@ -132,7 +132,7 @@ impl Run {
         last.parse()
     }
 
-    /// Runs it; returns what it wrote to standard output. Fails if the program fails.
+    /// Runs the program, and returns its standard output. Fails if the program fails.
     pub fn output(mut self) -> Result<String> {
         let result = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
         let output = result.with_context(|| format!("starting `{}`", self.shown))?;
@@ -144,8 +144,8 @@ impl Run {
     }
 }
 
-/// The end of a program's output, and what it said of failed tests before: where all tests run,
-/// that may be far from the end.
+/// Returns the end of a program's output, and the earlier lines about failed tests, which may be
+/// far from the end.
 fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output.trim_end().lines().collect();
     let first = lines.len().saturating_sub(SHOWN_LINES);
@@ -153,7 +153,7 @@ fn last_lines(output: &str) -> String {
     for (number, line) in lines[..first].iter().enumerate() {
         let panicked = line.contains("panicked at");
         if panicked || line.ends_with("... FAILED") {
-            // The line after a panic's place is its message.
+            // The line after the location of a panic is its message.
             let said = &lines[number..=number + usize::from(panicked)];
             shown += &format!("{}\n", said.join("\n"));
         }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_tests_are_shown_wherever_they_are() {
+    fn failed_tests_are_always_shown() {
         let begin = "test a ... ok\ntest b ... FAILED\nthread 'b' panicked at b.rs:1:\nno\nmore\n";
         let end = "end\n".repeat(SHOWN_LINES);
         let shown = last_lines(&format!("{begin}{end}"));

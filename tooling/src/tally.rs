@@ -1,33 +1,34 @@
-//! Numbers of checks, of this program's and of those that it runs.
+//! Counts of checks, made by this program and by the programs it runs.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::{Display, Formatter};
 
-/// How many checks of a step passed, failed, or could not be made.
+/// The numbers of checks of a step that passed, failed, or were skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Passed.
     pub passed: usize,
     /// Failed.
     pub failed: usize,
-    /// Skipped: one for each program, package or comparison that this machine cannot have.
+    /// Skipped: one for each program, package or comparison that is not available on this machine.
     pub skipped: usize,
 }
 
 impl Tally {
-    /// `passed` checks, all of which passed.
+    /// Returns a tally of `passed` passed checks.
     pub fn passed(passed: usize) -> Result<Tally> {
         Ok(Tally { passed, ..Tally::default() })
     }
 
-    /// One check that cannot be made here. Prints the reason.
+    /// Returns a tally of one skipped check, and prints the reason.
     pub fn skipped(reason: impl Display) -> Result<Tally> {
         say!("      skipped: {reason}");
         Ok(Tally { skipped: 1, ..Tally::default() })
     }
 
-    /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error
-    /// in continuous integration, where skipped checks go unnoticed.
+    /// Reports that the comparison with CNTK is impossible here: as a skipped check on a
+    /// developer's machine, as an error in continuous integration, where skipped checks go
+    /// unnoticed.
     pub fn without_cntk(reason: impl Display) -> Result<Tally> {
         Tally::without_cntk_in(&std::env::var("CI").unwrap_or_default(), reason)
     }
@@ -40,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// The sum of both.
+    /// Adds two tallies.
     pub fn and(self, other: Tally) -> Tally {
         Tally {
             passed: self.passed + other.passed,
@@ -57,7 +58,7 @@ impl Display for Tally {
     }
 }
 
-/// Reads what [`Tally`] is displayed as.
+/// Parses the display form of [`Tally`].
 impl std::str::FromStr for Tally {
     type Err = anyhow::Error;
 
@@ -75,8 +76,8 @@ impl std::str::FromStr for Tally {
     }
 }
 
-/// Sums up what libtest prints at the end of each test program: `test result: ok. 12 passed; 0
-/// failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+/// Sums up the lines that libtest prints at the end of each test program: `test result: ok. 12
+/// passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
 pub fn libtest(output: &str) -> Tally {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
     let count = |counts: &str, what: &str| {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn continuous_integration_does_not_skip_the_comparison_with_cntk() {
+    fn missing_cntk_is_an_error_in_ci() {
         for ci in ["", "0", "false"] {
             let tally = Tally::without_cntk_in(ci, "no Python").expect("skipped");
             assert_eq!(tally.to_string(), "0 passed, 0 failed, 1 skipped", "CI={ci}");
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_can_be_read_from_what_is_shown_of_it() {
+    fn displayed_tally_parses_back() {
         let tally = Tally { passed: 15, failed: 2, skipped: 1 };
         assert_eq!(tally.to_string().parse::<Tally>().expect("a result"), tally);
         for text in ["", "15 passed", "15 passed, 2 failed, x skipped", "1 failed, 2 passed, 3 skipped"] {

@@ -1,4 +1,4 @@
-//! The tools that commands need besides Rust: found, installed, or named in one message.
+//! Tools that commands need besides Rust: found, installed, or listed in one message.
 
 use crate::cross;
 use crate::project::{Project, alone};
@@ -16,8 +16,7 @@ pub enum Tool {
     CMake,
     /// GoogleTest.
     GoogleTest,
-    /// clang-format in the version that the sources are formatted with: other versions break lines
-    /// elsewhere.
+    /// clang-format, in the version used for the sources: other versions break lines differently.
     ClangFormat,
     /// Valgrind.
     Valgrind,
@@ -27,7 +26,7 @@ pub enum Tool {
     Binutils,
     /// Open MPI with its headers.
     Mpi,
-    /// Compiler and runtime for C#.
+    /// A compiler and a runtime for C#.
     Mono,
     /// abidw and abidiff.
     Abigail,
@@ -45,16 +44,16 @@ pub enum Tool {
 
 const CLANG_FORMAT_VERSION: u32 = 14;
 
-/// Debian's current Rust, which it has for building browsers. It may lie beside another Rust, so
-/// its programs have full paths.
+/// Cargo of Debian's current Rust, which Debian provides for building browsers. It may be installed
+/// beside another Rust, so its programs have full paths.
 pub const DEBIAN_CARGO: &str = "/usr/bin/cargo";
-/// Its compiler.
+/// The compiler of Debian's current Rust.
 pub const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
-/// Part of the sources of its standard library.
+/// A file of the sources of its standard library.
 const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
 
-/// The Clang with the LLVM of Debian's Rust (`rustc -vV`): both need the same run-time libraries of
-/// sanitizers.
+/// The Clang with the same LLVM version as Debian's Rust (`rustc -vV`): both need the same
+/// sanitizer run-time libraries.
 pub const CLANG_OF_RUST: &str = "clang-22";
 
 const RUST_PACKAGES: [&str; 6] =
@@ -88,7 +87,7 @@ impl Tool {
             Tool::CMake => &["cmake"],
             Tool::GoogleTest => &["libgtest-dev"],
             Tool::ClangFormat => &["clang-format-14"],
-            // Valgrind cannot start programs without the symbols of the C library's loader.
+            // Valgrind cannot start programs without the symbols of the dynamic loader.
             Tool::Valgrind => &["valgrind", "libc6-dbg"],
             Tool::PkgConfig => &["pkg-config"],
             Tool::Binutils => &["binutils"],
@@ -121,7 +120,8 @@ impl Tool {
             Tool::Valgrind => on_path("valgrind").is_some(),
             Tool::PkgConfig => on_path("pkg-config").is_some(),
             Tool::Binutils => on_path("nm").is_some() && on_path("readelf").is_some(),
-            // `ompi_info`: the options of `mpirun` are those of Open MPI.
+            // `ompi_info` tells Open MPI from other implementations, whose `mpirun` has other
+            // options.
             Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
             Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
@@ -137,10 +137,10 @@ impl Tool {
     }
 }
 
-/// Ensures that the tools are there. The error names the packages to install; where the project
-/// installs them by itself and may, there is none.
+/// Ensures that the tools are available. The error lists the packages to install, unless the
+/// project may and does install them.
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
-    // apt-get runs once at a time.
+    // Only one apt-get can run at a time.
     static LOOKING: Mutex<()> = Mutex::new(());
     let _alone = alone(&LOOKING);
     let missing =
@@ -169,7 +169,7 @@ pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
         if is_foreign {
             project.run("dpkg").args(["--add-architecture", cross::DEBIAN]).go()?;
         }
-        // A failed update is no error yet: the packages may be known from older lists.
+        // A failed update is not an error yet: older package lists may suffice.
         let updated = apt().args(["update", "-q"]).go();
         let install = apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages).go();
         install.and(updated).map(drop)
@@ -180,7 +180,7 @@ pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     Ok(())
 }
 
-/// clang-format in the right version.
+/// Finds clang-format in the right version.
 pub fn clang_format(project: &Project) -> Option<String> {
     let names = [format!("clang-format-{CLANG_FORMAT_VERSION}"), "clang-format".to_owned()];
     let version = format!("version {CLANG_FORMAT_VERSION}.");
@@ -191,7 +191,7 @@ pub fn clang_format(project: &Project) -> Option<String> {
     names.into_iter().find(fits)
 }
 
-/// The path of a program, if it is on `PATH`.
+/// Returns the path of a program, if it is on `PATH`.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())

@@ -1,4 +1,4 @@
-"""Draws the pictures of the guide from what readers deliver, so that they are true.
+"""Draws the pictures of the guide from the output of readers, so that they are correct.
 
 PYTHONPATH=python python3 xtask/scripts/guide_pictures.py write    # docs/guide/pictures/*.svg
 PYTHONPATH=python python3 xtask/scripts/guide_pictures.py check    # fails if they are different
@@ -23,12 +23,12 @@ from cntk_reader import (
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guide"
 
-# Fill colors of cells, pale enough for dark text. A sequence or chunk has the color of its number.
+# Fill colors of cells, light enough for dark text. A sequence or chunk has the color of its number.
 COLORS = "#8cc8f0", "#f5c169", "#7fd6b0", "#f2a2bd", "#c9b6f2", "#e6e07a", "#f2a78c", "#a8d86e"
-# What is not in a cell: a gray with enough contrast to a white and to a black page.
+# For everything outside of cells: a gray with enough contrast to white and black pages.
 GRAY, DARK = "#7d8590", "#1c2128"
 
-# Size of a cell, and the distance from one to the next.
+# Size of a cell, and the distance between cells.
 WIDTH, HEIGHT, SPACE = 38, 26, 3
 ACROSS, DOWN = WIDTH + SPACE, HEIGHT + SPACE
 
@@ -53,7 +53,7 @@ class Svg:
         self.lines.append(f'  <text x="{x:g}" y="{y:g}" {style}>{text}</text>')
 
     def cell(self, x, y, color, text):
-        """A sample, a sequence or a chunk; without a color, a gap."""
+        """Draws a sample, a sequence or a chunk; without a color, a gap."""
         if color is None:
             style = f'rx="3" fill="none" stroke="{GRAY}" stroke-dasharray="3 3"'
             self.rectangle(x + 0.5, y + 0.5, WIDTH - 1, HEIGHT - 1, style)
@@ -79,12 +79,12 @@ class Svg:
 
 
 def pages_data():
-    """The file that the page on sequences shows."""
+    """Returns the file that is shown on the page about sequences."""
     return (GUIDE / "sequences.md").read_text().split("```ctf\n")[1].split("```")[0]
 
 
 def minibatches(size, streams, skip_ids=False, **mode):
-    """The minibatches of one sweep over that file, in its order."""
+    """Returns the minibatches of one sweep over that file, in file order."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "steps.ctf"
         path.write_text(pages_data())
@@ -98,7 +98,7 @@ LABELS = {"labels": StreamDef(field="l", shape=5, is_sparse=True)}
 
 
 def columns(minibatch, stream):
-    """What is in each column of a stream: step, lane, and `(key, step of the sequence)`, or None in a gap."""
+    """Yields the columns of a stream: step, lane, and `(key, step of the sequence)`, or None in a gap."""
     for number, lane, begin, end in stream.records.tolist():
         for step in range(max(begin, 0), min(end, stream.steps)):
             sample = None if number == GAP else (int(minibatch.keys_of_sequences[number]), step - begin)
@@ -106,7 +106,7 @@ def columns(minibatch, stream):
 
 
 def grid(picture, minibatch, name, x, y):
-    """The columns of a stream as steps and lanes."""
+    """Draws the columns of a stream as steps and lanes."""
     for step, lane, sample in columns(minibatch, minibatch[name]):
         key, own_step = sample or (None, None)
         picture.cell(x + step * ACROSS, y + lane * DOWN, key, f"{key}.{own_step}")
@@ -138,7 +138,7 @@ def sequences():
 
 
 def truncation():
-    # Without labels, because all streams of a sequence have one length in this mode.
+    # Without labels, because in this mode all streams of a sequence have the same length.
     found = minibatches(6, WORDS, truncation_length=3)
     width = 3 * ACROSS + 24
     picture = Svg(
@@ -168,7 +168,7 @@ def frames():
 
 
 class Chunks(ComposableUserDeserializer):
-    """Chunks of numbered sequences, which record what is loaded and what is held in memory."""
+    """Chunks of numbered sequences that record which chunks are loaded and held in memory."""
 
     def __init__(self, count, size):
         self.count, self.size = count, size
@@ -191,7 +191,7 @@ class Chunks(ComposableUserDeserializer):
         return {"x": numbers}
 
     def homes(self, minibatch):
-        """The chunk of each sequence of a minibatch."""
+        """Returns the chunk of each sequence of a minibatch."""
         return (minibatch["x"].asarray().ravel() // self.size).astype(int).tolist()
 
 
@@ -218,7 +218,7 @@ def window():
     for place, chunk in enumerate(order):
         picture.text(x - 10, y + HEIGHT * (place + 0.5) + 4, f"chunk {chunk}", "end")
     for number, (homes, held) in enumerate(found):
-        # Minibatch `number` stands in the place of chunk `number` of the order, and the window is about that.
+        # Minibatch `number` is drawn at chunk `number` of the order, with the window around it.
         begin = min(max(number - width // 2, 0), count - width)
         inside = set(order[begin : begin + width])
         assert set(homes) <= inside, f"minibatch {number} has sequences of {homes}, the window is {inside}"
@@ -239,7 +239,7 @@ def workers():
     seen = Counter()
     for rank in range(all_workers):
         chunks = Chunks(count, size)
-        # With a window of one chunk, sequences stay in their chunk, so each chunk is read as a whole.
+        # With a window of one chunk, each chunk is read as a whole.
         options = {"minibatch_size": 6, "randomization_window_in_chunks": 1, "workers": all_workers, "rank": rank}
         with MinibatchSource(chunks, max_sweeps=sweeps, **options) as source:
             homes = [chunks.homes(minibatch) for minibatch in source]

@@ -12,9 +12,9 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def read(path):
-    """The header and the lines of pixels."""
+    """Returns the header and the lines of pixels."""
     data = open(path, "rb").read()
-    assert data[:8] == SIGNATURE, f"{path} is no PNG file"
+    assert data[:8] == SIGNATURE, f"{path} is not a PNG file"
     at, parts = 8, {}
     while at < len(data):
         (size,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]

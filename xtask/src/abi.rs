@@ -1,12 +1,12 @@
-//! The ABI, compared with the committed one: the list of symbols and a dump of all types and
+//! Compares the ABI with the committed one: the list of symbols, and a dump of all types and
 //! functions under `xtask/abi`.
 //!
-//! `abidiff` (Debian's abigail-tools) reads types from debugging information. Rust's describes
-//! Rust, and a release build has little of it. So what is compared is a library of stubs in C:
-//! every function that the header declares, with an empty body, compiled with all debugging
+//! `abidiff` (Debian's abigail-tools) reads types from debug information. Rust's debug information
+//! describes Rust, and a release build has little of it. So the comparison uses a library of stubs
+//! in C: every function that the header declares, with an empty body, compiled with full debug
 //! information. The header is generated from the Rust code (step `header`), and the real library
-//! exports the functions of the headers and no others (step `symbols`), so the stubs have the ABI
-//! that the library promises. The host header promises nothing and is left out.
+//! exports exactly the functions of the headers (step `symbols`), so the stubs have the ABI that
+//! the library promises. The host header promises nothing and is left out.
 
 use crate::header;
 use anyhow::{Context, Result, bail, ensure};
@@ -18,10 +18,10 @@ use tooling::{Tally, dist};
 
 /// The dump.
 const DUMP: &str = "xtask/abi/libcntk_reader.abi";
-/// The names of all functions, one a line.
+/// The names of all functions, one per line.
 const SYMBOLS: &str = "xtask/abi/symbols.txt";
 
-/// Writes both files anew.
+/// Rewrites both files.
 pub fn command(project: &Project) -> Result<()> {
     tools::need(project, &[Tool::Cxx, Tool::Abigail])?;
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
@@ -42,8 +42,8 @@ pub fn symbols(project: &Project) -> Result<Vec<String>> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Compares the header's ABI with the committed dump. Additions fail too: they are to be committed
-/// with it.
+/// Compares the header's ABI with the committed dump. Additions fail, too: they must be committed
+/// to it.
 pub fn check(project: &Project) -> Result<Tally> {
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let stubs = stubs(project, &header)?;
@@ -74,7 +74,7 @@ fn stubs(project: &Project, header: &str) -> Result<PathBuf> {
     let folder = project.target.join("xtask/abi");
     empty_folder(&folder)?;
     let mut text = String::from("#include <cntk_reader.h>\n");
-    // Enums whose numbers callers store in integers are in no signature.
+    // Enums that callers store in integers occur in no signature.
     for name in header::enums(header) {
         writeln!(text, "{name} stub_of_{name};")?;
     }
@@ -85,7 +85,7 @@ fn stubs(project: &Project, header: &str) -> Result<PathBuf> {
     std::fs::write(&source, text)?;
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let run = project.run(&compiler).args(["-std=c11", "-g", "-O0", "-fPIC", "-shared", "-w", "-I"]);
-    // The dump is committed, so it has no path of this machine.
+    // The dump is committed, so it must not contain paths of this machine.
     let run = run.arg(project.path("include")).arg(format!("-ffile-prefix-map={}=", folder.display()));
     let run = run.args(["-Wl,-soname,libcntk_reader.so", "-o"]);
     run.arg(&library).arg(&source).go()?;

@@ -1,11 +1,10 @@
-//! Builds and downloads for later steps of `cargo xtask test --all`, begun beside the first steps.
+//! Builds in the background what later steps of `cargo xtask test --all` need.
 //!
-//! Compiling one large crate keeps one processor busy for most of the time, and the tests after it
-//! sleep now and then. So the modules for CNTK, and in the long form the fuzz targets, are built
-//! while the first steps run, and PyTorch is downloaded. A step that needs one of them waits for
-//! the lock that it is made under, and finds it ready. A failure here is ignored: the step tries
-//! again, and reports it. The tool is not built here: its own tests have cargo put another program
-//! in the same place.
+//! Compiling a large crate mostly uses one processor, and the tests after it sleep at times. So the
+//! modules for CNTK are built, and PyTorch is downloaded, while the first steps run; in the long
+//! form also the fuzz targets. A step that needs one of them waits for the lock under which it is
+//! made. A failure is ignored here: the step tries again and reports it. The tool is not built
+//! here, because cargo puts the program for its own tests in the same place.
 
 use anyhow::Result;
 use std::sync::Arc;
@@ -14,30 +13,30 @@ use std::thread::JoinHandle;
 use tooling::project::Project;
 use tooling::{python, pytorch};
 
-type Work = fn(&Project) -> Result<()>;
+type Task = fn(&Project) -> Result<()>;
 
-/// Builds. Fuzz targets are compiled in a folder of their own, so clippy and tests do not
-/// have to wait for them; the rest is made of the library that tests have compiled by then.
-const BUILDS: &[Work] =
+/// The builds. Fuzz targets have their own target folder, so clippy and tests do not wait for them;
+/// the rest uses the library that tests have compiled already.
+const BUILDS: &[Task] =
     &[|project| if project.long { fuzz_runs::build_ahead(project) } else { Ok(()) }, dropin::modules];
 
-/// Downloads.
-const DOWNLOADS: &[Work] =
+/// The downloads.
+const DOWNLOADS: &[Task] =
     &[|project| python::environment(project).map(drop), |project| pytorch::environment(project).map(drop)];
 
-/// The threads that do it. They end with this value, after the work at hand.
+/// The background threads. Dropping the value stops them after their current task.
 pub struct Ahead {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Ahead {
-    /// Begins, if there is more than one processor. A short run needs the environment of Python
-    /// alone.
+    /// Starts the threads, if there is more than one processor. A short run only needs the Python
+    /// environment.
     pub fn start(project: &Project) -> Ahead {
         let project = Project { verbose: false, silent: true, ..project.clone() };
         let is_over = Arc::new(AtomicBool::new(false));
-        let begin = |works: &'static [Work]| {
+        let begin = |works: &'static [Task]| {
             let (project, stop) = (project.clone(), Arc::clone(&is_over));
             std::thread::spawn(move || {
                 for work in works {
@@ -60,7 +59,7 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // What it has not made, nobody needs any more.
+            // Unfinished tasks are no longer needed.
             let _ = thread.join();
         }
     }

@@ -1,9 +1,9 @@
-//! The public API of the package `cntk-reader`, compared with a committed list.
+//! Compares the public API of the package `cntk-reader` with a committed list.
 //!
-//! Most public types are re-exported from internal crates, and rustdoc's JSON of a crate holds only
-//! the names of its re-exports. The list therefore combines the JSON of all crates that the front
-//! door re-exports from, and shows each item under the path that users write. An internal path that
-//! is left in the list belongs to an item that users can get, but not name.
+//! Most public types are re-exported from internal crates, and rustdoc's JSON of a crate contains
+//! only the names of its re-exports. The list therefore combines the JSON of all crates that the
+//! package re-exports from, and shows each item under the path that users write. An internal path
+//! in the list belongs to an item that users can obtain, but not name.
 
 use anyhow::{Context, Result, bail, ensure};
 use public_api::PublicItem;
@@ -13,21 +13,21 @@ use std::path::PathBuf;
 use tooling::project::Project;
 use tooling::{Tally, dist};
 
-/// The list. Its first line names the format of rustdoc's JSON that it was written from.
+/// The list. Its first line names the rustdoc JSON format that it was written from.
 const LIST: &str = "xtask/api/cntk_reader.txt";
 
-/// The front door.
+/// The package that users depend on.
 const FRONT: &str = "cntk_reader";
 
-/// Paths by paths.
+/// A map from paths to paths.
 type Paths = BTreeMap<String, String>;
 
 /// Lines of the list, each with the path of the exported item that it belongs to.
 type Lines = Vec<(String, String)>;
 
-/// Writes the list anew.
+/// Rewrites the list.
 pub fn command(project: &Project) -> Result<()> {
-    // The settings of the step, so that both share what is compiled.
+    // The settings of the step, so that both share compiled code.
     let quick = Project { quick: true, ..project.clone() };
     let list = project.part("public API from rustdoc", || list(&quick, json_of(&quick, FRONT)?))?;
     let path = project.path(LIST);
@@ -37,8 +37,8 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the public API differs from the committed list. Skipped where rustdoc has another
-/// format than the list was written with: it may spell the same items differently.
+/// Fails if the public API differs from the committed list. Skipped if rustdoc has another format
+/// than the list, because it may spell the same items differently.
 pub fn step(project: &Project) -> Result<Tally> {
     let committed = std::fs::read_to_string(project.path(LIST)).with_context(|| format!("reading {LIST}"))?;
     let front = json_of(project, FRONT)?;
@@ -67,7 +67,7 @@ fn head(json: &Value) -> String {
     format!("format {} of rustdoc's JSON", json["format_version"])
 }
 
-/// The list: each item that users can name, followed by its parts and implementations.
+/// Returns the list: each item that users can name, followed by its parts and implementations.
 fn list(project: &Project, json: Value) -> Result<String> {
     let head = head(&json);
     let front = Listing::of(project, FRONT, json)?;
@@ -101,8 +101,8 @@ fn list(project: &Project, json: Value) -> Result<String> {
     Ok(format!("{head}\n{}\n", lines.join("\n")))
 }
 
-/// Users' paths of the items that the front door exports, by the paths of their definitions; and
-/// the lines of its modules and of further paths of such items.
+/// Returns the users' paths of the exported items, by the paths of their definitions, and the lines
+/// for modules and for further paths of exported items.
 fn exports(front: &Listing) -> Result<(Paths, Lines)> {
     let (mut exports, mut lines) = (Paths::new(), Lines::new());
     let is_in_module =
@@ -126,7 +126,7 @@ fn exports(front: &Listing) -> Result<(Paths, Lines)> {
     Ok((exports, lines))
 }
 
-/// The path of the item that a line declares, if it is one of the crate.
+/// Returns the path of the item that a line declares, if the item belongs to the crate.
 fn own_path(item: &PublicItem, name: &str) -> Option<String> {
     let text = item.to_string();
     let start = text.find(&format!("{name}::"))?;
@@ -139,13 +139,13 @@ fn is_of_path(c: char) -> bool {
 }
 
 /// Whether a line is an implementation that users cannot use: it involves an internal type or
-/// trait, or is one that the compiler adds to derived ones.
+/// trait, or the compiler adds it to derived ones.
 fn is_internal_impl(line: &str) -> bool {
     let is_impl = line.starts_with("impl ") || line.starts_with("impl<");
     is_impl && (line.contains("cntk_reader_") || line.contains("::StructuralPartialEq for "))
 }
 
-/// A line with the users' path of each item that has one.
+/// Replaces the paths in a line by the users' paths.
 fn renamed(line: &str, names: &Paths) -> String {
     let pieces = line.split_inclusive(|c| !is_of_path(c));
     pieces
@@ -159,15 +159,16 @@ fn renamed(line: &str, names: &Paths) -> String {
         .collect()
 }
 
-/// The file in which rustdoc leaves the JSON of a crate.
+/// Returns the path of rustdoc's JSON for a crate.
 fn json_file(project: &Project, name: &str) -> PathBuf {
     project.target.join("doc").join(name).with_extension("json")
 }
 
-/// The JSON of a crate, without hidden items. rustdoc is asked for hidden items nevertheless:
-/// otherwise it leaves out those that the front door re-exports from a hidden module.
+/// Returns the JSON of a crate, without hidden items. rustdoc has to include hidden items, because
+/// otherwise it omits those that are re-exported from a hidden module.
 fn json_of(project: &Project, name: &str) -> Result<Value> {
-    // rustdoc's JSON is unstable, and the stable compiler refuses unstable options without this.
+    // rustdoc's JSON is unstable, and the stable compiler rejects unstable options without this
+    // variable.
     let run = dist::release(project, "rustdoc").env("RUSTC_BOOTSTRAP", "1");
     let run = run.args(["--lib", "--package", &name.replace('_', "-"), "-Zunstable-options"]);
     let run = run.args(["--output-format", "json", "--", "-Zunstable-options", "--document-hidden-items"]);
@@ -182,7 +183,7 @@ fn json_of(project: &Project, name: &str) -> Result<Value> {
 struct Listing {
     json: Value,
     items: Vec<PublicItem>,
-    /// The items that contain other items, by the ids of these.
+    /// The parent of each contained item, by id.
     parents: BTreeMap<u32, u32>,
 }
 
@@ -197,24 +198,24 @@ impl Listing {
         Ok(Listing { json, items, parents })
     }
 
-    /// The description of an item, if it is of this kind.
+    /// Returns the description of an item, if it is of this kind.
     fn part(&self, id: u32, kind: &str) -> Option<&Value> {
         self.json["index"][id.to_string()]["inner"].get(kind)
     }
 
-    /// Whether an item is a method in an implementation of a trait. The trait declares it already.
+    /// Whether an item is a method in a trait implementation; the trait already declares it.
     fn is_method_of_trait(&self, item: &PublicItem) -> bool {
         let parent = item.parent_id().and_then(|id| self.part(id.0, "impl"));
         self.part(item.id().0, "function").is_some() && parent.is_some_and(|one| !one["trait"].is_null())
     }
 
-    /// The path of an item's definition, which may lead through private modules.
+    /// Returns the path of an item's definition, which may contain private modules.
     fn definition(&self, id: &Value) -> Option<String> {
         let path = self.json["paths"][id.to_string()]["path"].as_array()?;
         Some(path.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("::"))
     }
 
-    /// The users' path of an exported item, or of the exported item that contains this one.
+    /// Returns the users' path of an exported item, or of the exported item that contains this one.
     fn owner<'e>(&self, item: &PublicItem, exports: &'e Paths) -> Option<&'e str> {
         let parent = item.parent_id().map(|id| id.0);
         let parents = std::iter::successors(parent, |id| self.parents.get(id).copied());
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_names_of_users() {
+    fn lines_have_the_users_paths() {
         let names = [("a::b::E", "r::E"), ("a::b::E::F", "r::G"), ("a::f", "r::f")];
         let names = names.map(|(from, to)| (from.to_owned(), to.to_owned())).into();
         let renamed = |line: &str| renamed(line, &names);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn implementations_for_internal_crates_are_known() {
+    fn internal_implementations_are_recognized() {
         assert!(is_internal_impl("impl From<cntk_reader::Error> for cntk_reader_core::Finding"));
         assert!(!is_internal_impl("impl cntk_reader::Builder"));
         assert!(!is_internal_impl(

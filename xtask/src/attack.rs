@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: random cases against models that are written in Python, for as long as you
-//! like. See `attack/README.md`.
+//! `cargo xtask attack`: random cases against models in Python, for a given time. See
+//! `attack/README.md`.
 
 use anyhow::{Result, bail};
 use lexopt::Parser;
@@ -7,13 +7,13 @@ use tooling::project::Project;
 use tooling::run::Run;
 use tooling::{Tally, python};
 
-/// The kind `images` compares with OpenCV, by which CNTK decodes.
+/// The kind `images` compares with OpenCV, which CNTK uses for decoding.
 const PACKAGES: [&str; 3] = ["numpy", "scipy", "opencv-python-headless"];
 
-/// Cases of each kind in the step `attack`: the same ones each time.
+/// Number of cases of each kind in the step `attack`, which are always the same.
 const CASES: &str = "60";
 
-/// Runs the program with the arguments that are left.
+/// Runs the program with the remaining arguments.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     match program(project)? {
         Ok(run) => run.args(parser.raw_args()?).replace(),
@@ -21,8 +21,8 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
 }
 
-/// A few cases of each kind; in the long form, 20 minutes of fresh ones, and whether the models
-/// notice faults.
+/// Runs a few cases of each kind; in the long form, 20 minutes of fresh ones, and a check that the
+/// models notice faults.
 pub fn step(project: &Project) -> Result<Tally> {
     let program = || program(project);
     let run = match program()? {
@@ -43,7 +43,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     Tally::passed(cases.sum())
 }
 
-/// The program; or the reason why it cannot run.
+/// Returns the program, or the reason why it cannot run.
 fn program(project: &Project) -> Result<std::result::Result<Run, String>> {
     let python = match python::environment_with(project, "attack", &PACKAGES)? {
         Ok(python) => python,

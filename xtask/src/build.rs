@@ -1,4 +1,4 @@
-//! `cargo xtask build`: everything that users get, in release mode.
+//! `cargo xtask build`: everything for users, in release mode.
 
 use anyhow::Result;
 use tooling::dist::{self, Dist};
@@ -17,7 +17,7 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Builds all of it, and prints each part with its time.
+/// Builds everything, and prints each part with its run time.
 pub fn everything(project: &Project) -> Result<Dist> {
     tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;

@@ -1,5 +1,5 @@
-//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after
-//! the installed tree was moved. The programs are those that the README and the C header show.
+//! Uses the installed library as its users do: with CMake and with pkg-config, shared and static,
+//! after moving the installed tree. The programs are the ones in the README and the C header.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -66,14 +66,14 @@ const CONFIG: &str = r#"deserializers = ( [
 ] )
 "#;
 
-/// The first block of C++ in the README.
+/// Returns the first C++ block of the README.
 fn readme_program(project: &Project) -> Result<String> {
     let text = std::fs::read_to_string(project.path("README.md"))?;
     let program = text.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next());
     Ok(program.context("The README has no C++ program.")?.to_owned())
 }
 
-/// Runs a program in the root, where the README's paths begin.
+/// Runs a program in the root, the base of the README's paths.
 fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {
     project.run(&program.to_string_lossy()).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
 }
@@ -86,7 +86,7 @@ fn by_pkg_config(project: &Project, dist: &Dist, program: &Path, is_static: bool
         ask.push("--static");
     }
     let flags = project.run("pkg-config").args(&ask).env("PKG_CONFIG_PATH", search).output()?;
-    // A linker prefers the shared library where both exist.
+    // A linker prefers the shared library if both exist.
     let archive = dist.folder.join("lib/libcntk_reader.a");
     let flags = flags.split_whitespace().map(|flag| match flag {
         "-lcntk_reader" if is_static => archive.to_string_lossy().into_owned(),

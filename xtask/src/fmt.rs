@@ -14,7 +14,7 @@ pub fn command(project: &Project) -> Result<()> {
 
 /// Formats, or checks, the Rust code.
 pub fn rust(project: &Project, check: bool) -> Result<()> {
-    // The fuzz targets are a workspace of their own.
+    // The fuzz targets are a separate workspace.
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
         let run = project.cargo("fmt").args(["--all", "--manifest-path", manifest]);
         let run = if check { run.arg("--check") } else { run };
@@ -23,7 +23,7 @@ pub fn rust(project: &Project, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Formats, or checks, the C and C++ code but for the generated headers; returns the number of
+/// Formats, or checks, the C and C++ code except the generated headers. Returns the number of
 /// files.
 pub fn cpp(project: &Project, check: bool) -> Result<usize> {
     let program = tools::clang_format(project).context("clang-format is gone")?;

@@ -1,6 +1,6 @@
-//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files
-//! are saved, commands run, and what they print is compared with the page. Its pictures are
-//! compared with what readers deliver.
+//! Tests the guide under docs/guide, page by page in an empty folder, as a reader would follow it:
+//! saves files, runs commands, and compares their output with the page. Its pictures are compared
+//! with the output of readers.
 
 use crate::python_tests;
 use anyhow::{Context, Result, bail, ensure};
@@ -14,19 +14,19 @@ use tooling::{Tally, dist, drivers, python, tools};
 
 const FOLDER: &str = "docs/guide";
 
-/// The page that links all others, in the order in which they are read.
+/// The page that links to all others, in reading order.
 const INDEX: &str = "README.md";
 
-/// The page of messages. A test of the library provokes each message and compares it with the page.
+/// The page of messages. A library test provokes each message and compares it with the page.
 const MESSAGES: &str = "troubleshooting.md";
 
-/// Pages that need PyTorch: the step `torch` runs them.
+/// Pages that need PyTorch; the step `torch` runs them.
 pub const WITH_TORCH: [&str; 2] = ["models.md", "distributed.md"];
 
-/// A command that takes longer is named.
+/// Commands that take longer than this are listed.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Draws the pictures, or compares them.
+/// The script that draws or compares the pictures.
 const PICTURES: &str = "xtask/scripts/guide_pictures.py";
 
 /// Runs all pages and checks the pictures.
@@ -70,13 +70,13 @@ pub fn page(project: &Project, page: &str, python: &Path) -> Result<Tally> {
     in_shell(project, Some(python), |shell| run(shell, page, &text))
 }
 
-/// Gives a shell in an empty folder to `work`.
+/// Calls `work` with a shell in an empty folder.
 fn in_shell(
     project: &Project,
     python: Option<&Path>,
     work: impl FnOnce(&Shell<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
-    // Outside of the checkout: a package of Cargo below it would become a member of its workspace.
+    // Outside of the checkout, because a Cargo package in it would join its workspace.
     static SHELLS: AtomicU32 = AtomicU32::new(0);
     let number = SHELLS.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}-{number}", std::process::id()));
@@ -86,7 +86,7 @@ fn in_shell(
     result
 }
 
-/// The pages, in the order of the index.
+/// Returns the pages in the order of the index.
 fn pages(project: &Project) -> Result<Vec<String>> {
     let index = std::fs::read_to_string(project.path(FOLDER).join(INDEX))?;
     let mut pages: Vec<String> = Vec::new();
@@ -105,9 +105,9 @@ fn pages(project: &Project) -> Result<Vec<String>> {
     Ok(pages)
 }
 
-/// Runs the blocks of a page in their order. Returns the number of commands that were run.
+/// Runs the blocks of a page in order. Returns the number of commands.
 fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
-    // What the block before printed.
+    // The output of the previous block.
     let mut printed: Option<String> = None;
     let mut passed = 0;
     shell.enter(&shell.folder)?;
@@ -141,18 +141,18 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
     Tally::passed(passed)
 }
 
-/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with
+/// Returns the file name for a block: the last "as `NAME`" in the paragraph above, which ends with
 /// a colon.
 fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
     let paragraph = block.before.trim_end().rsplit("\n\n").next()?.strip_suffix(':')?;
     paragraph.rsplit_once("as `")?.1.split('`').next()
 }
 
-/// A shell whose variables and folder last from command to command.
+/// A shell that keeps variables and the current folder from command to command.
 struct Shell<'a> {
     project: &'a Project,
     folder: PathBuf,
-    /// Begins with Python's folder if there is a Python.
+    /// `PATH`; begins with Python's folder, if there is a Python.
     path: OsString,
 }
 
@@ -180,7 +180,7 @@ impl Shell<'_> {
         Ok(std::fs::write(self.state("place"), folder.as_os_str().as_encoded_bytes())?)
     }
 
-    /// Runs commands. Returns what they wrote to standard output.
+    /// Runs commands. Returns their standard output.
     fn run(&self, commands: &str) -> Result<String> {
         let (variables, place) = (self.state("variables"), self.state("place"));
         let script = format!(
@@ -191,7 +191,7 @@ impl Shell<'_> {
         let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
         let run = run.env("CNTK_READER", &self.project.root);
         let run = run.envs(&python::bytecode(self.project));
-        // Packages of Cargo's are those that the library was built with, compiled once.
+        // Cargo packages come from the library's build, compiled once.
         let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
         let run = run.envs(&dist::release_variables(self.project));
         run.named("bash").arg("-c").arg(script).output()
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_the_name_above_them() {
+    fn file_names_come_from_the_paragraph_above() {
         let name = |document| file_name(&blocks(document)[0]);
         assert_eq!(name("Save this as `a.c`:\n\n```c\n```"), Some("a.c"));
         assert_eq!(name("As `x`.\n\nSave your data as `b.ctf`; three\nlines:\n```ctf\n```"), Some("b.ctf"));

@@ -1,11 +1,11 @@
-//! `cargo xtask header`: the C headers, written from the Rust code by cbindgen.
+//! `cargo xtask header`: generates the C headers from the Rust code with cbindgen.
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use tooling::dist::{HEADER, HOST_HEADER};
 use tooling::project::Project;
 
-/// A header: its file, the configuration of cbindgen, and the folder of its modules, both below
+/// The headers: path, cbindgen's configuration, and the folder of the modules, both below
 /// `crates/capi`.
 const HEADERS: [(&str, &str, &str); 2] =
     [(HEADER, "cbindgen.toml", "src"), (HOST_HEADER, "cbindgen-host.toml", "src/host")];
@@ -24,7 +24,7 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a committed header is not the one that the code gives.
+/// Fails if a committed header differs from the generated one.
 pub fn check(project: &Project) -> Result<()> {
     for (header, fresh) in generate(project)? {
         let committed =
@@ -34,7 +34,7 @@ pub fn check(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Fails with the first line in which a committed header differs from the fresh one.
+/// Fails with the first line that differs.
 fn compare(header: &str, fresh: &str, committed: &str) -> Result<()> {
     if fresh == committed {
         return Ok(());
@@ -56,7 +56,7 @@ fn compare(header: &str, fresh: &str, committed: &str) -> Result<()> {
     }
 }
 
-/// The declarations of all functions of a header, each without its semicolon, in the header's
+/// Returns the declarations of all functions of a header, without semicolons, in the header's
 /// order.
 pub fn declarations(header: &str) -> Vec<&str> {
     let code = header.split_once("extern \"C\" {").map_or("", |(_, code)| code);
@@ -68,13 +68,13 @@ pub fn declarations(header: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The names of a header's enums.
+/// Returns the names of a header's enums.
 pub fn enums(header: &str) -> Vec<&str> {
     let bodies = header.split("typedef enum {").skip(1);
     bodies.filter_map(|body| body.split_once("} ")?.1.split_once(';').map(|(name, _)| name)).collect()
 }
 
-/// The names of a header's functions, sorted.
+/// Returns the names of a header's functions, sorted.
 pub fn functions(header: &str) -> Vec<&str> {
     let mut names: Vec<&str> = declarations(header)
         .into_iter()
@@ -84,9 +84,9 @@ pub fn functions(header: &str) -> Vec<&str> {
     names
 }
 
-/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of
-/// them, and a handle that has the name of a table of callbacks would then be as complete as the
-/// table: it could be passed for one.
+/// Fails if two types or functions of the C layer have the same name. cbindgen takes the first one,
+/// so a handle with the name of a table of callbacks would become a complete type, and could be
+/// passed as one.
 fn one_type_a_name(files: &[PathBuf]) -> Result<()> {
     let mut known: Vec<(String, &PathBuf)> = Vec::new();
     for file in files {
@@ -105,7 +105,7 @@ fn one_type_a_name(files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// The C names that a file of the C layer defines.
+/// Returns the C names that a file of the C layer defines.
 fn public_names(text: &str) -> Vec<String> {
     let starts =
         ["pub struct ", "pub enum ", "pub type ", "pub unsafe extern \"C\" fn ", "pub extern \"C\" fn "];
@@ -117,8 +117,8 @@ fn public_names(text: &str) -> Vec<String> {
     text.lines().filter_map(name).collect()
 }
 
-/// The text of each header. Reads the C layer only, one file after the other: the names of the
-/// engine do not belong into the headers.
+/// Generates the text of each header. Reads only the C layer, file by file: names of the engine do
+/// not belong in the headers.
 fn generate(project: &Project) -> Result<Vec<(&'static str, String)>> {
     let layer = project.path("crates/capi");
     let mut sources = Vec::new();

@@ -1,5 +1,5 @@
-//! The step `layers`: crates import only those below them, and no folders of a crate import each
-//! other.
+//! The step `layers`: crates import only crates below them, and folders of a crate have no import
+//! cycles.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use tooling::Tally;
 use tooling::joint::LIBRARY;
 use tooling::project::Project;
 
-/// The crates of the library that each of them may import, by the ends of their names. The tests of
-/// a crate may import any.
+/// The crates of the library that each crate may import, by the suffixes of their names. Tests of a
+/// crate may import any.
 const BELOW: [(&str, &[&str]); 9] = [
     ("-core", &[]),
     ("-arrays", &["-core"]),
@@ -21,7 +21,7 @@ const BELOW: [(&str, &[&str]); 9] = [
     ("-capi", &["-core", "-engine", "-text", "-images", "", "-tools"]),
 ];
 
-/// Checks both. The result counts crates.
+/// Checks crates and folders. The result counts crates.
 pub fn step(project: &Project) -> Result<Tally> {
     for package in LIBRARY {
         let end = package.strip_prefix("cntk-reader").unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn step(project: &Project) -> Result<Tally> {
             );
         }
         let source = format!("{folder}/src/").trim_start_matches("./").to_owned();
-        // The C interface has a file for each noun, and nouns name each other.
+        // The C interface has a file for each noun, and nouns refer to each other.
         if end != "-capi" {
             check_folders(project, &source)?;
         }
@@ -46,7 +46,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     Tally::passed(LIBRARY.len())
 }
 
-/// The crates of the library that a manifest lists as dependencies of the code itself.
+/// Returns the library crates among a manifest's normal dependencies.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
     let section = section.split("\n[").next().unwrap_or_default();
@@ -54,7 +54,7 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     names.filter(|name| name.starts_with("cntk-reader"))
 }
 
-/// Fails if two folders or files right below `source` import each other, perhaps by way of others.
+/// Fails if two folders or files directly below `source` import each other, even indirectly.
 fn check_folders(project: &Project, source: &str) -> Result<()> {
     let mut imports = BTreeMap::<String, BTreeMap<String, String>>::new();
     for file in project.files()? {
@@ -85,7 +85,7 @@ fn is_of_tests(path: &str) -> bool {
         || ["differential.rs", "reference.rs", "schedules.rs"].contains(&name)
 }
 
-/// Whether one folder imports another, perhaps by way of others.
+/// Whether one folder imports another, even indirectly.
 fn reaches(imports: &BTreeMap<String, BTreeMap<String, String>>, from: &str, to: &str) -> bool {
     let (mut waiting, mut seen) = (vec![from], BTreeSet::new());
     while let Some(one) = waiting.pop() {
@@ -99,7 +99,7 @@ fn reaches(imports: &BTreeMap<String, BTreeMap<String, String>>, from: &str, to:
     false
 }
 
-/// The modules of its own crate that a source names, but for its tests.
+/// Returns the modules of its own crate that a source imports, except in tests.
 fn imported(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -109,7 +109,7 @@ fn imported(text: &str) -> impl Iterator<Item = &str> {
         names.split(',').take(count).filter_map(|name| {
             let name = name.trim_start();
             let end = name.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(name.len());
-            // What a crate has at its root are errors.
+            // Items at the root of a crate come from the module `error`.
             let is_module = name.starts_with(|c: char| c.is_ascii_lowercase());
             match &name[..end] {
                 "Error" | "ErrorKind" | "Result" | "Location" => Some("error"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_those_of_the_code() {
+    fn dev_dependencies_do_not_count() {
         let manifest = "[package]\nname = \"cntk-reader-x\"\n\n[dependencies]\ncntk-reader-core.workspace = true\n\
                         libc = \"0.2\"\n\n[dev-dependencies]\ncntk-reader-engine.workspace = true\n";
         assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["cntk-reader-core"]);

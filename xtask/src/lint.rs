@@ -1,22 +1,22 @@
-//! The step `python-lint`: style and types of the Python package, its tests and the examples.
+//! The step `python-lint`: style and types of the Python package, its tests, and the examples.
 
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use tooling::project::Project;
 use tooling::{Tally, python};
 
-/// The tools. Their versions are fixed, because newer ones report more.
+/// The tools, with fixed versions, because newer ones report more.
 const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];
 
 const CONFIGURATION: &str = "python/pyproject.toml";
 
-/// What is formatted in one way, and linted.
+/// Folders that are linted and checked for formatting.
 const STYLED: [&str; 3] = ["python", "examples", "attack"];
 
-/// What has types without exception.
+/// Folders that are completely typed.
 const TYPED: [&str; 2] = ["python/cntk_reader", "examples"];
 
-/// What is checked against PyTorch and JAX themselves.
+/// Files that are checked against PyTorch and JAX themselves.
 const WITH_TORCH: [&str; 3] =
     ["python/cntk_reader/torch.py", "python/cntk_reader/jax.py", "examples/distributed"];
 
@@ -41,8 +41,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(3)?.and(pyright(project, &tools, "python", &python)?))
 }
 
-/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be
-/// missing.
+/// Checks the types of code that uses PyTorch, JAX and Ray, against a Python that has them. Ray may
+/// be missing.
 pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tally> {
     let tools = match tools(project)? {
         Ok(tools) => tools,
@@ -58,8 +58,8 @@ pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tal
     Ok(Tally::passed(1)?.and(torch).and(ray))
 }
 
-/// Compares the stub of the extension module with the module itself, which is in one of the folders
-/// `path`, as NumPy is.
+/// Compares the stub of the extension module with the module itself. The module and NumPy must be
+/// in the folders of `path`.
 pub fn stubs(project: &Project, path: &std::ffi::OsStr) -> Result<Tally> {
     let tools = match tools(project)? {
         Ok(tools) => tools,
@@ -71,14 +71,14 @@ pub fn stubs(project: &Project, path: &std::ffi::OsStr) -> Result<Tally> {
     python.env("PYTHONPATH", path).go().and_then(|_| Tally::passed(1))
 }
 
-/// The folder of the tools; or the reason why there is none.
+/// Returns the folder of the tools, or the reason why there is none.
 fn tools(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     Ok(python::environment_with(project, "lint", &TOOLS)?.map(|python| python.with_file_name("")))
 }
 
 fn pyright(project: &Project, tools: &Path, configuration: &str, python: &Path) -> Result<Tally> {
     let pyright = || project.run(&tools.join("pyright").to_string_lossy()).named("pyright");
-    // The Python package of pyright fetches the program itself when it runs for the first time.
+    // The Python package of pyright downloads the program when it runs for the first time.
     if pyright().arg("--version").silent().go().is_err() {
         return Tally::skipped("pyright, which cannot be fetched here");
     }

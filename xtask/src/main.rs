@@ -53,55 +53,55 @@ cargo xtask COMMAND [OPTIONS]
   demo                     trains a digit classifier from C++, stops and resumes it, compares the weights, checks its accuracy
   test [STEP ...]          the short run: Rust, C and C++, Python and the tool, in about a quarter of an hour on two CPUs
       --all                all steps, as before a change is merged: also lints, real CNTK, sanitizers, examples, packages
-      --list               names the steps
-      --keep-going         goes on after a step that failed
+      --list               lists the steps
+      --keep-going         continues after a failed step
       --long               all steps in their long form: ten times as many random cases, faults at every call, 500 kills;
                            examples/distributed under Ray too; each crate with each feature alone, the Python tests in the checkout too,
                            its package built from source, Rust tests as the library is shipped
-  bench                    times reading of generated data, and records the result under benches/record
-      --counts             its instructions, by Callgrind
+  bench                    times the reading of generated data, and records the result under benches/record
+      --counts             counts its instructions with Callgrind
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
-      --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora
-      --parser             one thread that parses, and what bounds it
+      --family SEED        like --against-cntk, with 30 shapes of text drawn from the seed, and 6 that resemble public corpora
+      --parser             one parsing thread, and what limits it
       --peers              beside polars, pyarrow, DuckDB, xgboost and scikit-learn, which it installs under target/peers
-      --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
+      --csv                a CSV table read by user deserializers in CNTK, in this library's Python, and in Rust
       --speech             features and labels of speech, beside CNTK, kaldi_native_io, kaldiio and NumPy, which it installs
                            under target/oracle and target/speech-peers
       --images             JPEG images and their transforms, beside CNTK, decoders, and PyTorch's DataLoader, which it installs
                            under target/oracle and target/image-peers (5 GB)
       --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets, mosaicml-streaming and Grain, which it
                            installs under target/torch (7 GB)
-      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
-                           features of speech 160, of images 115)
-      --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
-      --repetitions N      how often everything is measured (default 5, of speech and --python 3, without others 1); medians count
-      --threads N,N        alone, beside CNTK, of speech and of images, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
+      --size MB            size of each data set (default 200; beside others 100, --parser 32, --csv 316, --speech features 160,
+                           --images 115)
+      --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: --size)
+      --repetitions N      number of measurements (default 5; --speech and --python 3, without others 1); medians are reported
+      --threads N,N        numbers of loading threads, and beside CNTK also of CPUs: alone, beside CNTK, --speech, --images (default 1,2)
       --shape NAME         one shape of data instead of all
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
       --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1, also of speech and of images
       --no-record          prints the result only
-      --dirty              keeps a record, not published, also where files differ from the commit
+      --dirty              keeps a record even if files differ from the commit; the record says so
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
       --kind NAME          random cases of this kind only: text, binary, bundle, htk or image
       --no-golden          random cases only
-      --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
+      --module             this project's composite module in CNTK instead of the C++ header; also a third-party module
       --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)
       --version V          2.7 (default), 2.6 or 2.5.1; with --module also 2.4, 2.3.1, 2.1, 2.0 and 2.0.beta15, if the folder
                            $CNTK_OLD_HOST has a subfolder of this name with its libraries in libs;
                            with the suffix -gcc5 it has the strings of GCC 5
       --write FOLDER       writes the random cases there instead of comparing them
       --threads N          cases at a time (default 3)
-  fuzz                     inputs that coverage finds, by libFuzzer, for 10 minutes; see fuzz/README.md
+  fuzz                     coverage-guided fuzzing with libFuzzer, for 10 minutes; see fuzz/README.md
       --minutes N          time for all targets together
-      --target NAME        this target instead of all, may be repeated; --list names them
-      --jobs N             targets that run at once (default: one for each CPU)
-      --input FILE         runs one input of a target again
-      --minimize           takes the best of what was found into the corpora under fuzz/corpus
+      --target NAME        this target instead of all, may be repeated; --list lists them
+      --jobs N             number of targets that run at once (default: one for each CPU)
+      --input FILE         reruns one input of a target
+      --minimize           adds the best inputs found to the corpora under fuzz/corpus
       --record             adds the runs since the last record to fuzz/record.md
       --sanitizer address  with this sanitizer
-      --corpora FOLDER     where inputs that were found are kept (default target/fuzz/corpus)
+      --corpora FOLDER     where found inputs are kept (default target/fuzz/corpus)
   attack                   random cases against models in Python, for 5 minutes, from the seed of the day; see attack/README.md
       --minutes N          for this long
       --kind NAME          cases of this kind only: ctf, order, resume, convert, pack, kaldi, htk or images; may be repeated
@@ -109,7 +109,7 @@ cargo xtask COMMAND [OPTIONS]
       --self-check         whether the models notice faults
   sanitize [KIND ...]      the tests under sanitizers: address, thread and memory (Rust, its standard library instrumented, which
                            takes Debian's Rust), undefined (C++ and the modules inside CNTK), valgrind; without names all of them
-  mutants [MODULE ...]     small changes of the code that the unit tests of its module do not notice, by cargo-mutants
+  mutants [MODULE ...]     finds small changes of the code that the unit tests of its module do not notice, with cargo-mutants
       --share K/N          every Nth of them, from the Kth on
   schedules                the protocols between the library's threads under many orders of their steps
       --long               100,000 orders of each instead of 1,000, from a fresh seed
@@ -117,7 +117,7 @@ cargo xtask COMMAND [OPTIONS]
       --seed S             seed of the first order (default 1)
   soak                     eight readers in one process, random uses and faults: answers are checked, memory must not grow
       --minutes N          for how long (default 30)
-      --seed S             seed of what they do (default: another one each time)
+      --seed S             seed of their actions (default: a different one each time)
   dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, under target/dropin/<version>
       --host VERSION       for this version of CNTK alone: 2.0.beta15 to 2.7
       check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
@@ -126,21 +126,22 @@ cargo xtask COMMAND [OPTIONS]
                            --untried: also where they have never run (CNTK 2.5, 2.3, 2.2, 2.0rc3)
       restore --libs DIR   puts the originals back
   cntk-python [NAME ...]   compares reading and training in Python under real CNTK, which it installs under target/oracle: with
-                           CNTK's own reader modules and with this project's; the cases whose names begin so, or all and training
+                           CNTK's own reader modules and with this project's; the cases whose names begin with NAME, or
+                           all of them and training
       --version V          2.7 (default), 2.6, 2.5.1, or all
       --short              the cases of the step in `cargo xtask test`
       --below-original     CNTK's composite module over this project's others
   wheel                    the Python package as one file under target/wheel, library and command-line tool inside; maturin
                            and Zig, which it takes from PyPI, build it for glibc 2.17 and newer
-      --sdist              its sources instead, which pip builds by maturin and cargo
-      --target aarch64     for this processor; takes Rust's library for it, and an emulator
+      --sdist              its sources instead, which pip builds with maturin and cargo
+      --target aarch64     for this processor; needs Rust's standard library for it, and an emulator
       --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record
   reproducible             builds the library twice, in different folders, and compares the bytes
-  trust [NAME ...]         what the library promises, with the figures of the commands that keep it, into docs/trust.md: what takes
-                           seconds, or what is named
+  trust [NAME ...]         runs the commands that verify the library's promises, those that take seconds or those named, and
+                           writes their figures into docs/trust.md
       --all                everything, which takes hours
   header                   writes the C headers in include/ from the Rust code
   api                      writes the list of the Rust library's public items, xtask/api/cntk_reader.txt
@@ -150,7 +151,7 @@ cargo xtask COMMAND [OPTIONS]
   -v, --verbose            with every command: shows the output of the programs it runs
 ";
 
-/// Runs the command that the arguments name.
+/// Runs the command named by the arguments.
 fn run(project: &Project, mut parser: Parser) -> Result<()> {
     let command = match parser.next()? {
         None | Some(Short('h') | Long("help")) => "help".to_owned(),

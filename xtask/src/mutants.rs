@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: how many small changes of a module its unit tests notice, by
+//! `cargo xtask mutants`: counts the small changes of a module that its unit tests notice, with
 //! cargo-mutants.
 
 use anyhow::{Context, Result, bail};
@@ -7,12 +7,12 @@ use lexopt::prelude::*;
 use std::path::Path;
 use tooling::project::Project;
 
-/// A module, and the tests that have to notice its mutants.
+/// A module, and the tests that should notice its mutants.
 struct Module {
     name: &'static str,
     package: &'static str,
     files: &'static str,
-    /// Part of the names of the tests.
+    /// A part of the tests' names.
     tests: &'static str,
 }
 
@@ -39,10 +39,10 @@ const MODULES: &[Module] = &[
     module("language", "cntk-reader", "src/language/**", "language"),
 ];
 
-/// Seconds after which a mutant counts as timed out: its tests take less than one.
+/// Seconds after which a mutant counts as timed out; the tests take less than one.
 const TIMEOUT: &str = "60";
 
-/// Tests the modules that the arguments name, or all: every mutant, or one of N.
+/// Tests the named modules, or all: every mutant, or one of N.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut chosen, mut share) = (Vec::new(), None);
     while let Some(argument) = parser.next()? {
@@ -77,22 +77,22 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 }
 
 /// The outcomes of the mutants of a module.
-struct Found {
+struct MutantOutcomes {
     caught: usize,
     timed_out: usize,
     unviable: usize,
     missed: Vec<String>,
 }
 
-impl Found {
-    fn read(folder: &Path) -> Result<Found> {
+impl MutantOutcomes {
+    fn read(folder: &Path) -> Result<MutantOutcomes> {
         let lines = |name: &str| -> Result<Vec<String>> {
             let path = folder.join("mutants.out").join(name);
             let text =
                 std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
             Ok(text.lines().map(str::to_owned).collect())
         };
-        Ok(Found {
+        Ok(MutantOutcomes {
             caught: lines("caught.txt")?.len(),
             timed_out: lines("timeout.txt")?.len(),
             unviable: lines("unviable.txt")?.len(),
@@ -101,7 +101,7 @@ impl Found {
     }
 
     fn row(&self, name: &str) -> String {
-        let Found { caught, timed_out, unviable, missed } = self;
+        let MutantOutcomes { caught, timed_out, unviable, missed } = self;
         let missed = missed.len();
         let viable = caught + timed_out + missed;
         let share = 100.0 * missed as f64 / viable.max(1) as f64;
@@ -110,19 +110,19 @@ impl Found {
     }
 }
 
-fn run(project: &Project, module: &Module, share: Option<&str>) -> Result<Found> {
+fn run(project: &Project, module: &Module, share: Option<&str>) -> Result<MutantOutcomes> {
     let folder = project.target.join("mutants").join(module.name);
     std::fs::create_dir_all(&folder)?;
     let run = project.cargo("mutants").args(["--package", module.package, "--file", module.files]);
     let run = run.args(["--timeout", TIMEOUT, "--no-shuffle", "--output"]).arg(&folder);
-    // Every Nth mutant, so that all files have their share.
+    // Every Nth mutant, so that all files are covered.
     let run =
         share.into_iter().fold(run, |run, share| run.args(["--shard", share, "--sharding", "round-robin"]));
     let run = run.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     let run = run.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    // It ends with an error where a mutant was missed, and has written its lists then.
+    // It fails if a mutant was missed, but has written its lists by that time.
     let outcome = run.args(["--", "--lib", module.tests]).silent().go();
-    Found::read(&folder).map_err(|reading| outcome.err().unwrap_or(reading))
+    MutantOutcomes::read(&folder).map_err(|reading| outcome.err().unwrap_or(reading))
 }
 
 #[cfg(test)]
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_missed_mutants_is_that_of_those_that_compile() {
-        let found = Found { caught: 6, timed_out: 1, unviable: 10, missed: vec![String::new()] };
+    fn missed_share_counts_only_viable_mutants() {
+        let found = MutantOutcomes { caught: 6, timed_out: 1, unviable: 10, missed: vec![String::new()] };
         assert_eq!(found.row("m"), "| m | 18 | 6 | 1 | 1 | 10 | 12.5 % |");
     }
 }

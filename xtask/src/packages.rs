@@ -1,4 +1,4 @@
-//! Commands and steps in packages of their own: built and run by cargo when somebody wants them.
+//! Commands and steps in separate packages, which cargo builds and runs on demand.
 
 use anyhow::Result;
 use lexopt::Parser;
@@ -8,17 +8,16 @@ use tooling::joint::LIBRARY;
 use tooling::project::Project;
 use tooling::run::Run;
 
-/// Comparisons with real CNTK, and with its records.
+/// Comparisons with real CNTK and with its records.
 pub const ORACLE: &str = "cntk-reader-oracle";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
-/// The library's crates as arguments of cargo.
+/// Returns the library's crates as arguments for cargo.
 pub fn library() -> impl Iterator<Item = &'static str> {
     LIBRARY.into_iter().flat_map(|package| ["--package", package])
 }
 
-/// All packages with code for the project's own commands: their unit tests are part of the step
-/// `rust`.
+/// All packages of the project's own commands: their unit tests are part of the step `rust`.
 pub const ALL: [&str; 7] = [
     "xtask",
     "cntk-reader-tooling",
@@ -29,21 +28,23 @@ pub const ALL: [&str; 7] = [
     BENCHES,
 ];
 
-/// Becomes a program, which gets the command and the arguments that are left.
+/// Replaces this process with the program of a package, which gets the command and the remaining
+/// arguments.
 pub fn instead(project: &Project, package: &str, command: &str, mut parser: Parser) -> Result<()> {
     let run = cargo_run(project, package, &[]).arg(command);
     with_verbosity(project, run.args(parser.raw_args()?)).replace()
 }
 
-/// Has a program do a step, and prints what it prints, but for its last line: that is the result.
+/// Runs a step in the program of a package, and prints its output except the last line, which is
+/// the result.
 pub fn step(project: &Project, package: &str, arguments: &[&str]) -> Result<Tally> {
     let run = cargo_run(project, package, &["--quiet"]).arg("step").args(arguments);
     let run = if project.quick { run.arg("--quick") } else { run };
     with_verbosity(project, run).relay()
 }
 
-/// Replays every `every`-th golden record by the driver in a folder, which is run under a program
-/// if there is one.
+/// Replays every `every`-th golden record with the drivers in a folder, run under the program
+/// `under` if it is not empty.
 pub fn replay(project: &Project, every: usize, drivers: &Path, under: &[&str]) -> Result<Tally> {
     let run = cargo_run(project, ORACLE, &["--quiet"]).args(["replay", "--every", &every.to_string()]);
     let run = run.arg("--drivers").arg(drivers).args(under);

@@ -1,6 +1,6 @@
-//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through
-//! the C++ header, on 64-bit ARM under an emulator; and that processors on which the library would
-//! be wrong are refused.
+//! `cargo xtask port`: other processors than x86-64. Runs the Rust tests, and the golden records
+//! through the C++ header, on 64-bit ARM under an emulator, and checks that compiling for
+//! unsupported processors fails.
 
 use crate::packages;
 use anyhow::{Context, Result, ensure};
@@ -10,16 +10,16 @@ use tooling::cross::{self, Cross};
 use tooling::project::Project;
 use tooling::{Tally, dist, drivers, libtest};
 
-/// A processor with 32 bits, and one with the other order of bytes.
+/// A 32-bit processor, and a big-endian one.
 const REFUSED: [&str; 2] = ["i686-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
 
-/// What the compiler says then.
+/// Part of the compiler's error message for them.
 const REFUSAL: &str = "64-bit little-endian processors";
 
-/// Every how-manieth record the short form replays.
+/// The short form replays one record out of this many.
 const SHORT: usize = 10;
 
-/// Runs all of it, or the short form.
+/// Runs all checks, or the short form.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut is_short = false;
     while let Some(argument) = parser.next()? {
@@ -34,7 +34,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// All checks, or the short form's.
+/// Makes all checks, or the checks of the short form.
 pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
     let built = cross::aarch64(project)?;
     let cross = built.cross.as_ref().context("nothing is built for another processor")?;
@@ -47,12 +47,11 @@ pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
     Ok(tally)
 }
 
-/// A test that counts page faults: under an emulator it now and then finds more.
+/// A test that counts page faults, of which an emulator sometimes has more.
 const OF_FAULTS: &str = "whole_pages_are_there_afterwards";
 
-/// The Rust tests; in the short form those of the library's modules. Those of the documentation are
-/// left out: an emulator runs them in one process, where they would share the current folder that
-/// each of them sets.
+/// Runs the Rust tests; in the short form those of the library's modules. Documentation tests are
+/// left out: under an emulator they run in one process, and each sets the current folder.
 fn tests(built: &Project, is_short: bool) -> Result<Tally> {
     let chosen: Vec<&str> = match is_short {
         true => packages::library().chain(["--lib"]).collect(),
@@ -77,8 +76,8 @@ fn records(project: &Project, built: &Project, cross: &Cross, every: usize) -> R
     Ok(records)
 }
 
-/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of
-/// Rust's standard library.
+/// Compiles for unsupported processors until the expected error. Needs the sources of Rust's
+/// standard library.
 fn refusals(built: &Project, cross: &Cross) -> Result<Tally> {
     if !cross.has_sources(built)? {
         return Tally::skipped(

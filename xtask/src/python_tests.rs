@@ -1,20 +1,20 @@
-//! The Python module under python: its environment, and its tests.
+//! The Python package under python: its environment and its tests.
 
 use crate::{lint, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use tooling::programs::{Work, outputs, run_all, slowest};
+use tooling::programs::{Program, outputs, run_all, slowest};
 use tooling::project::{Project, empty_folder};
 use tooling::python::{bytecode, environment, make, pip, variables};
 use tooling::{Tally, machine, portable, tools};
 
-/// The Pythons that one wheel is for, by the names of their programs.
+/// The Pythons that the wheel supports, by the names of their programs.
 const PYTHONS: [&str; 6] =
     ["python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
-/// What a user runs first. It needs nothing but NumPy.
+/// A user's first program. It needs only NumPy.
 pub const FIRST_PROGRAM: &str = "
 import os, sys
 import cntk_reader
@@ -27,7 +27,8 @@ with MinibatchSource(digits, max_sweeps=1, minibatch_size=512) as source:
     assert sum(minibatch['features'].num_samples for minibatch in source) == 1437
 ";
 
-/// A Python with [`PACKAGES`] and the wheel of this checkout; or the reason why there is none.
+/// Returns a Python with [`PACKAGES`] and the wheel of this checkout, or the reason why there is
+/// none.
 pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     let packages = match environment(project)? {
         Ok(python) => python,
@@ -37,7 +38,7 @@ pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<P
     let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
     if !ready.exists() {
         make(project, "python3", &folder)?;
-        // The packages are those of the other environment.
+        // Use the packages of the other environment.
         let own = site_packages(project, &python)?;
         let path = site_packages(project, &packages)?;
         std::fs::write(own.join("packages.pth"), portable::text(&path)?)?;
@@ -48,7 +49,8 @@ pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<P
     Ok(Ok(python))
 }
 
-/// The tests, in the checkout and with the wheel, and the installed wheel in each Python.
+/// Runs the tests, in the checkout and with the wheel, and tries the installed wheel in each
+/// Python.
 pub fn step(project: &Project) -> Result<Tally> {
     let python = match environment(project)? {
         Ok(python) => python,
@@ -64,13 +66,14 @@ pub fn step(project: &Project) -> Result<Tally> {
         let tested = scope.spawn(|| {
             let of_wheel = tests_of_wheel(project, &python, &wheel)?;
             if !project.long {
-                // Users have the wheel; the checkout has the same files and the same library.
+                // The checkout has the same files and library as the wheel, which is what users
+                // have.
                 return Ok(of_wheel);
             }
             let checkout = variables(project)?.map(|(name, value)| (name, value.into_os_string()));
             Ok(of_wheel.and(tests(project, &python, &checkout)?))
         });
-        // The source distribution compiles all crates once more.
+        // The source distribution compiles all crates again.
         let source = if project.long { from_source(project, &python) } else { Ok(()) };
         let installed = source.and_then(|()| in_each_python(project, &wheel));
         let tested = tested.join().unwrap_or_else(|_| bail!("the thread that ran the tests has panicked"))?;
@@ -78,7 +81,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     })
 }
 
-/// Has the operations of the package interrupted, collected, forked and starved: `python/edges`.
+/// Runs `python/edges`, in which the package's operations are interrupted, collected, forked and
+/// starved.
 pub fn edges(project: &Project) -> Result<Tally> {
     let python = match environment(project)? {
         Ok(python) => python,
@@ -93,14 +97,14 @@ pub fn edges(project: &Project) -> Result<Tally> {
     Tally::passed(output.lines().filter(|line| line.contains(" cases, 0 problems, ")).count())
 }
 
-/// Where a Python looks for packages.
+/// Returns the folder where a Python looks for packages.
 fn site_packages(project: &Project, python: &Path) -> Result<PathBuf> {
     let program = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
     Ok(project.run(&python.to_string_lossy()).args(["-c", program]).output()?.into())
 }
 
-/// Runs the tests with these variables, several files at a time: they mostly wait, for processes
-/// that start and for signals.
+/// Runs the tests with these variables, several files in parallel: mostly they wait for processes
+/// and signals.
 fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<Tally> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(project.path("python/tests"))? {
@@ -109,13 +113,13 @@ fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Re
             files.push(name);
         }
     }
-    // These take longest.
+    // The slowest first.
     files
         .sort_by_key(|name| !["test_ctrl_c.py", "test_end.py", "test_interrupt.py"].contains(&name.as_str()));
     let work = |name: String| {
         let run =
             project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover", "-v", "-p", &name]);
-        Work { name, run: run.envs(variables).args(["-s", "python/tests", "-t", "python"]) }
+        Program { name, run: run.envs(variables).args(["-s", "python/tests", "-t", "python"]) }
     };
     let done = run_all(files.into_iter().map(work), 2 * machine::cores());
     say!("      the slowest files of tests: {}", slowest(&done));
@@ -123,7 +127,7 @@ fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Re
 }
 
 /// Sums up the last lines of unittest's outputs: `Ran 12 tests in 0.5s` and `OK (skipped=2)`.
-/// Prints the reasons of skipped tests, which the outputs have if it ran with `-v`.
+/// Prints the reasons of skipped tests, which the outputs contain if run with `-v`.
 pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
     let (mut tally, mut reasons) = (Tally::default(), BTreeSet::new());
     for output in outputs.iter().map(AsRef::as_ref) {
@@ -147,13 +151,13 @@ pub fn unittest<S: AsRef<str>>(outputs: &[S]) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs the tests with the package as the wheel installs it.
+/// Runs the tests with the package installed from the wheel.
 fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tally> {
     let site = project.target.join("python/site");
     empty_folder(&site)?;
     let (target, file) = (portable::text(&site)?, portable::text(wheel)?);
     pip(project, python, ["--no-deps", "--no-index", "--target", &target, &file])?;
-    // unittest adds the tests' folder to the front of the path, unless it is there.
+    // unittest puts the tests' folder at the front of the path, unless the path contains it.
     let path = std::env::join_paths([&site, &project.path("python")])?;
     let [kept, folder] = bytecode(project).map(|(name, value)| (name, value.into_os_string()));
     let variables = [("PYTHONPATH", path), kept, folder];
@@ -166,7 +170,7 @@ fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<Tall
     Ok(stubs.and(tests(project, python, &variables)?))
 }
 
-/// Has pip build the package from its sources, quickly, and uses it.
+/// Lets pip build the package from its sources, with little optimization, and uses it.
 fn from_source(project: &Project, python: &Path) -> Result<()> {
     let sources = wheel::source(project)?;
     let site = project.target.join("python/site-from-source");
@@ -176,7 +180,8 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
     // pip runs maturin by its name.
     let pip = pip.env("PATH", wheel::path_with(&tools)?);
-    // Files of the distribution have no times, so cargo would take what it built before for theirs.
+    // Files of the distribution have fixed times, so cargo would mistake earlier builds for
+    // up-to-date ones.
     let built = project.target.join("xtask/from-source");
     empty_folder(&built)?;
     let pip = pip.env("CARGO_TARGET_DIR", built);
@@ -189,9 +194,9 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     run().args(["-m", "cntk_reader", "--version"]).go().map(drop)
 }
 
-/// The program of a Python: on the path, or of pyenv.
+/// Finds the program of a Python: on the path, or in pyenv.
 fn find(project: &Project, name: &str) -> Option<String> {
-    // Programs of version managers may be there and refuse to start.
+    // The shims of version managers may exist but refuse to start.
     let starts = |program: &str| project.run(program).args(["-c", "import venv"]).silent().go().is_ok();
     if tools::on_path(name).is_some() && starts(name) {
         return Some(name.to_owned());
@@ -207,8 +212,8 @@ fn find(project: &Project, name: &str) -> Option<String> {
     programs.pop()
 }
 
-/// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy,
-/// and uses package and tool.
+/// Installs the wheel in an empty environment of each available Python, with only NumPy, and uses
+/// the package and the tool.
 fn in_each_python(project: &Project, wheel: &Path) -> Result<Tally> {
     let (mut used, mut missing) = (0, Vec::new());
     for name in PYTHONS {

@@ -1,21 +1,21 @@
-//! The steps `paths` and `links`: no file names a machine's paths, and no link of a document is
+//! The steps `paths` and `links`: no file contains paths of a machine, and no link in a document is
 //! broken.
 
 use anyhow::{Result, ensure};
 use tooling::project::Project;
 use tooling::{Tally, python};
 
-/// A linter of Markdown as a program in a package of PyPI.
+/// A linter for Markdown, as a binary package from PyPI.
 const RUMDL: &str = "rumdl==0.3.0";
-/// Its rules about links to headings, and to files.
+/// Its rules about links to headings and files.
 const LINKS: &str = "MD051,MD057";
 
-/// First folders of paths that exist on one machine only.
+/// Top folders of paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "Users", "work", "farm", "mnt"];
-/// The one registry that dependencies come from.
+/// The only registry for dependencies.
 const REGISTRY: &str = "\"registry+https://github.com/rust-lang/crates.io-index\"";
 
-/// Fails if a file names paths of a machine; returns the number of files.
+/// Fails if a file contains paths of a machine. Returns the number of files.
 pub fn machine_paths(project: &Project) -> Result<usize> {
     let own = project.root.to_string_lossy().into_owned();
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub fn machine_paths(project: &Project) -> Result<usize> {
     Ok(files.len())
 }
 
-/// Whether an absolute path below one of the [`MACHINE_FOLDERS`] is in the line.
+/// Whether a line contains an absolute path below one of the [`MACHINE_FOLDERS`].
 fn names_machine_path(line: &str) -> bool {
     MACHINE_FOLDERS.iter().any(|folder| {
         let path = format!("/{folder}/");
@@ -46,7 +46,7 @@ fn names_machine_path(line: &str) -> bool {
     })
 }
 
-/// Fails if a link in a document leads to a file or heading that is not there.
+/// Fails if a link in a document leads to a missing file or heading.
 pub fn links(project: &Project) -> Result<Tally> {
     let python = match python::environment_with(project, "links", &[RUMDL])? {
         Ok(python) => python,
@@ -54,7 +54,7 @@ pub fn links(project: &Project) -> Result<Tally> {
     };
     let rumdl = project.run(&python.with_file_name("rumdl").to_string_lossy()).named("rumdl");
     let rumdl = rumdl.args(["check", "--no-config", "--no-cache", "--color", "never", "--enable", LINKS]);
-    // Headings of other documents are known if all documents are checked at once.
+    // Headings of other documents are known only if all documents are checked together.
     rumdl.arg(".").go()?;
     Tally::passed(1)
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_machine_paths() {
+    fn machine_paths_are_recognized() {
         let path = ["", "home", "me", "x"].join("/");
         assert!(names_machine_path(&format!("see {path}")));
         assert!(names_machine_path(&format!("\"{path}\"")));

@@ -1,20 +1,21 @@
-//! `cargo xtask reproducible`: two builds of the library in different folders give the same bytes.
+//! `cargo xtask reproducible`: checks that builds of the library in two folders give the same
+//! bytes.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use tooling::dist::{self, Dist};
 use tooling::project::{Project, empty_folder};
 
-/// The folders, below target/reproducible: of different names, depths and lengths.
+/// The folders below target/reproducible, with different names, depths and lengths.
 const FOLDERS: [&str; 2] = ["one", "another/folder of sources"];
 
-/// Builds twice, and compares all files that are installed.
+/// Builds twice, and compares all installed files.
 pub fn command(project: &Project) -> Result<()> {
     say!("\n{}", figures(project)?);
     Ok(())
 }
 
-/// [`command`], and what it found.
+/// Runs [`command`], and returns the result as a sentence.
 pub fn figures(project: &Project) -> Result<String> {
     let scratch = project.target.join("reproducible");
     empty_folder(&scratch)?;
@@ -29,12 +30,12 @@ pub fn figures(project: &Project) -> Result<String> {
         );
     }
     let files = compare(&built[0], &built[1])?;
-    // Of use only where they differ.
+    // Kept only if they differ.
     std::fs::remove_dir_all(&scratch)?;
     Ok(format!("The two builds have the same {files} files, byte by byte."))
 }
 
-/// The files of the checkout in another folder.
+/// Copies the files of the checkout to another folder.
 fn copy(project: &Project, root: &Path) -> Result<Project> {
     for file in project.files()? {
         let (from, to) = (project.path(&file), root.join(&file));
@@ -45,7 +46,7 @@ fn copy(project: &Project, root: &Path) -> Result<Project> {
     Ok(Project { root, target, ..project.clone() })
 }
 
-/// Fails where a file differs; returns the number of files.
+/// Fails if a file differs. Returns the number of files.
 fn compare(one: &Dist, other: &Dist) -> Result<usize> {
     let (mut names, mut others) = (Vec::new(), Vec::new());
     list(&one.folder, &one.folder, &mut names)?;

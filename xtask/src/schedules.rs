@@ -1,7 +1,7 @@
-//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of
-//! their steps.
+//! `cargo xtask schedules`: runs the protocols between the library's threads under many
+//! interleavings.
 //!
-//! The tests are those of the modules named `schedules`, compiled with `--cfg shuttle`: see
+//! Runs the tests in modules named `schedules`, compiled with `--cfg shuttle`: see
 //! `crates/core/src/runtime/sync/`.
 
 use anyhow::{Result, ensure};
@@ -14,10 +14,10 @@ use tooling::project::Project;
 use tooling::run::Run;
 use tooling::{Tally, libtest};
 
-/// Orders of each test with `--long`. Tests of whole readers have fewer.
+/// Number of interleavings of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;
 
-/// Runs the tests, and prints for each how many orders it was run in.
+/// Runs the tests, and prints the number of interleavings of each.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut schedules, mut seed) = (None, None);
     while let Some(argument) = parser.next()? {
@@ -37,7 +37,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// The long form, as a sentence.
+/// Runs the long form, and returns the result as a sentence.
 pub fn long_form(project: &Project) -> Result<String> {
     let output = run(project, Some(LONG), Some(fresh_seed()?))?;
     let orders: Vec<u64> = figures(&output).filter_map(orders).collect();
@@ -50,7 +50,7 @@ pub fn long_form(project: &Project) -> Result<String> {
     Ok(format!("{} protocols in {} orders", orders.len(), orders.iter().sum::<u64>()))
 }
 
-/// Runs the tests, each in this many orders from this seed on, where these are given.
+/// Runs the tests with this number of interleavings and this first seed, if given.
 fn run(project: &Project, schedules: Option<u64>, seed: Option<u64>) -> Result<String> {
     let mut output = String::new();
     for run in tests(project)? {
@@ -64,44 +64,44 @@ fn run(project: &Project, schedules: Option<u64>, seed: Option<u64>) -> Result<S
     Ok(output)
 }
 
-/// The first seed of a run that shall differ from the last one.
+/// Returns a first seed that differs from the last run's.
 fn fresh_seed() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
-/// The short form, a step of `cargo xtask test`: the same orders each time.
+/// Runs the short form, a step of `cargo xtask test`: the same interleavings each time.
 pub fn step(project: &Project) -> Result<Tally> {
     let output = run(project, None, None)?;
     figures(&output).for_each(|line| say!("      {line}"));
     Ok(libtest(&output))
 }
 
-/// The lines that say how many orders a test was run in.
+/// The lines with the number of interleavings of a test.
 fn figures(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| line.split_once("schedules: ").map(|(_, figures)| figures))
 }
 
-/// The number of orders in such a line.
+/// Parses the number of interleavings in such a line.
 fn orders(line: &str) -> Option<u64> {
     let (_, figures) = line.rsplit_once(": ")?;
     figures.split_whitespace().find_map(|word| word.parse().ok())
 }
 
-/// The crates with protocols between threads.
+/// The crates with concurrent protocols.
 const CRATES: [&str; 4] = ["cntk-reader-core", "cntk-reader-text", "cntk-reader-engine", "cntk-reader"];
 
-/// The test programs, built: in a folder of their own, because all of the library's crates are
+/// Builds the test programs, in a separate target folder, because all crates of the library are
 /// compiled with the model.
 fn tests(project: &Project) -> Result<Vec<Run>> {
     let flags = "--cfg shuttle -D warnings";
     let build = project.cargo("test").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder(project));
     let build = build.args(CRATES.into_iter().flat_map(|name| ["--package", name]));
-    // Compiled quickly: the tests take seconds.
+    // Unoptimized: the tests only take seconds.
     let build = build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
     let build = build.args(["--lib", "--no-run", "--quiet", "--message-format=json"]);
     let messages = build.output()?;
     let programs = executables(&messages).filter(|program| program.is_test);
-    // One test after the other: what they print comes in whole lines then.
+    // One test at a time, so that their output has whole lines.
     let run = |Executable { name, path, .. }: Executable| {
         let run = project.run(&path).named(&format!("the tests of schedules in {name}"));
         run.args(["schedules::", "--nocapture", "--test-threads=1"])
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_those_that_were_run() {
+    fn orders_are_parsed_from_the_output() {
         let output = "test a ... schedules: one: 7 of random order, seed 3\nok\ntest b ... schedules: two: the first 5\nok\n";
         assert_eq!(figures(output).filter_map(orders).collect::<Vec<_>>(), [7, 5]);
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: many readers in one process for a long time. See `tests/faults/soak.rs`.
+//! `cargo xtask soak`: runs many readers in one process for a long time. See
+//! `tests/faults/soak.rs`.
 
 use anyhow::{Context, Result};
 use lexopt::Parser;
@@ -6,10 +7,10 @@ use lexopt::prelude::*;
 use tooling::project::Project;
 use tooling::run::Run;
 
-/// How long it runs, unless the arguments say otherwise.
+/// The default duration.
 const MINUTES: f64 = 30.0;
 
-/// Runs the readers, which print what they do and what the process uses.
+/// Runs the readers, which print their progress and the resources of the process.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut minutes, mut seed) = (MINUTES, None);
     while let Some(argument) = parser.next()? {
@@ -24,7 +25,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     run.live()
 }
 
-/// Runs the readers for the usual time, and gives what they came to.
+/// Runs the readers for the default duration, and returns their figures.
 pub fn figures(project: &Project) -> Result<String> {
     let output = readers(project, MINUTES).go()?;
     let figures = output.lines().filter_map(|line| line.strip_prefix("soak: figures: ")).next_back();

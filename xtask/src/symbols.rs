@@ -1,13 +1,13 @@
-//! What the shared library shows to the world: its own names only, under the SONAME that programs
-//! are linked against.
+//! Checks that the shared library exports only its own names, under the SONAME that programs are
+//! linked against.
 
 use crate::{abi, header};
 use anyhow::{Result, bail, ensure};
 use tooling::dist::{self, Dist};
 use tooling::project::Project;
 
-/// Checks the installed library; gives the number of checks: one for each exported symbol, and one
-/// for each place that has the version or the ABI number.
+/// Checks the installed library. Returns the number of checks: one for each exported symbol, and
+/// one for each place with the version or the ABI number.
 pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
     let header = std::fs::read_to_string(project.path(dist::HEADER))?;
     let promised = header::functions(&header);
@@ -25,7 +25,7 @@ pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
     Ok(exported.len() + versions(project, dist)?)
 }
 
-/// Names that only one of two lists has are an error.
+/// Fails if one of two lists has names that the other lacks.
 fn compare(one: &str, names: &[&str], other: &str, others: &[&str]) -> Result<()> {
     let only = |some: &[&str], not: &[&str]| {
         some.iter().filter(|name| !not.contains(name)).copied().collect::<Vec<_>>().join(", ")
@@ -38,7 +38,7 @@ fn compare(one: &str, names: &[&str], other: &str, others: &[&str]) -> Result<()
     Ok(())
 }
 
-/// All places that have the version or the ABI number say the same.
+/// Checks that all places with the version or the ABI number agree.
 fn versions(project: &Project, dist: &Dist) -> Result<usize> {
     let (soname, version) = (dist.soname(), &dist.version);
     let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(dist.library()).output()?;
@@ -54,11 +54,8 @@ fn versions(project: &Project, dist: &Dist) -> Result<usize> {
             lib.join("cmake/cntk_reader/cntk_reader-config-version.cmake"),
             format!("set(PACKAGE_VERSION \"{version}\")"),
         ),
-        (project.path(dist::HEADER), format!("The library's SONAME has it: {soname}.")),
-        (
-            project.path("CHANGELOG.md"),
-            format!("The C ABI has the number {}, which is the SONAME's", dist.abi),
-        ),
+        (project.path(dist::HEADER), format!(" {soname}.")),
+        (project.path("CHANGELOG.md"), format!("The C ABI number is {},", dist.abi)),
     ];
     for (file, text) in &places {
         let content = std::fs::read_to_string(file)?;

@@ -1,6 +1,5 @@
-//! The step for PyTorch and JAX: the package's tests with them, the guide's pages on them, and
-//! examples/distributed on 1 to 3 ranks, which are killed and resumed, under torchrun and under
-//! Ray.
+//! The step for PyTorch and JAX: the package's tests with them, the guide's pages about them, and
+//! examples/distributed on 1 to 3 ranks, killed and resumed, under torchrun and under Ray.
 
 use crate::{guide, lint, python_tests};
 use anyhow::{Context, Result, bail, ensure};
@@ -9,11 +8,10 @@ use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{Tally, python, pytorch};
 
-/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's
-/// readme.
+/// Selects the tests of PyTorch and JAX, other tests that use either, and the programs of the
+/// package's readme.
 const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arrays", "Readme"];
-/// The most by which weights may differ between numbers of ranks: gradients are added in another
-/// order.
+/// Maximum difference of weights between numbers of ranks, which add gradients in different orders.
 const TOLERANCE: f64 = 1e-10;
 /// Prints the largest difference between the weights in two files.
 const COMPARE: &str = "\
@@ -39,7 +37,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     let example = Example { project, python, variables, scratch };
     let has_ray = example.python().args(["-c", "import ray.train.torch"]).silent().go().is_ok();
     let types = lint::with_torch(project, &example.python, has_ray)?;
-    // Ray gives up what a loaded machine delays, and then waits for ever.
+    // On a loaded machine, Ray gives up and then waits forever.
     let reason = match (has_ray, project.long) {
         (false, _) => Some("ray[train] is not installed here"),
         (true, false) => Some("the long form runs it, `cargo xtask test --long torch`"),
@@ -54,7 +52,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(tests.and(pages).and(types).and(example.check(launchers)?).and(ray))
 }
 
-/// The package's tests that use PyTorch or JAX.
+/// Runs the package's tests that use PyTorch or JAX.
 fn tests(project: &Project, python: &Path, variables: &[(&'static str, PathBuf)]) -> Result<Tally> {
     let run = project.run(&python.to_string_lossy()).envs(variables);
     let run = run.args(["-m", "unittest", "discover", "-v", "-s", "python/tests", "-t", "python"]);
@@ -70,7 +68,7 @@ struct Example<'a> {
     scratch: PathBuf,
 }
 
-/// What starts the ranks.
+/// A launcher of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Launcher {
     Torchrun,
@@ -78,7 +76,7 @@ enum Launcher {
 }
 
 impl Launcher {
-    /// What its message has if a rank was killed.
+    /// A part of its message if a rank was killed.
     fn of_killed(self) -> &'static str {
         match self {
             Launcher::Torchrun => "SIGKILL",
@@ -88,8 +86,8 @@ impl Launcher {
 }
 
 impl Example<'_> {
-    /// What the example's README promises: equal results on any number of ranks, also after one of
-    /// them was killed.
+    /// Checks the promise of the example's README: equal results on any number of ranks, even after
+    /// one of them was killed.
     fn check(&self, launchers: &[Launcher]) -> Result<Tally> {
         let make = self.project.path("examples/distributed/make_sentences.py");
         self.python().arg(make).arg(&self.scratch).go()?;
@@ -106,8 +104,8 @@ impl Example<'_> {
             passed += 1;
         }
 
-        // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no
-        // data for some ranks.
+        // Killed in the second of three epochs, and resumed with another number of ranks. With
+        // small minibatches, some ranks have no data.
         let tagger = ["tagger", "--epochs", "3"];
         let small = ["digits", "--epochs", "1", "--minibatch-size", "4"];
         for (name, arguments, ranks, kill_at, launchers) in [
@@ -137,7 +135,7 @@ impl Example<'_> {
         Tally::passed(passed)
     }
 
-    /// Trains to the end; returns the file of the weights.
+    /// Trains to the end. Returns the file of the weights.
     fn train(&self, name: &str, launcher: Launcher, ranks: usize, arguments: &[&str]) -> Result<PathBuf> {
         let weights = self.scratch.join(format!("{name}.pt"));
         let output = self.run(launcher, ranks, &[arguments, &["--weights", text(&weights)?]].concat())?;
@@ -167,7 +165,7 @@ impl Example<'_> {
         self.project.run(&self.python.to_string_lossy()).envs(&self.variables)
     }
 
-    /// Fails unless two trainings came to equal weights.
+    /// Fails unless two trainings have equal weights.
     fn compare(&self, what: &str, got: &Path, wanted: &Path) -> Result<()> {
         let output = self.python().args(["-c", COMPARE]).arg(got).arg(wanted).output()?;
         let difference: f64 = output.trim().parse().with_context(|| format!("no difference: {output}"))?;

@@ -1,8 +1,8 @@
-//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and
-//! what that printed last.
+//! `cargo xtask trust`: the promises of the library, each with the command that verifies it and its
+//! last result.
 //!
-//! The table in docs/trust.md is written by this command alone. Long commands run only where they
-//! are named; the rows of the others keep their figures.
+//! Only this command writes the table in docs/trust.md. Long commands run only if they are named;
+//! other rows keep their figures.
 
 use crate::packages::{self, ORACLE};
 use crate::sanitize::{self, Kind};
@@ -20,54 +20,55 @@ const DOCUMENT: &str = "docs/trust.md";
 /// The first cell of the table's head.
 const HEAD: &str = "| name |";
 
-/// What a row says until its command has run.
+/// The text of a row until its command has run.
 const NOTHING: &str = "not run yet | ";
 
-/// How many random cases are compared with CNTK, through the C++ header and by the module in CNTK.
+/// Number of random cases compared with CNTK, through the C++ header and through the module in
+/// CNTK.
 const CASES: &str = "1000";
 
-/// What integration tests print before figures that belong into the table.
+/// The prefix of figures for the table in the output of integration tests.
 const FIGURES: &str = "figures: ";
 
-/// One row.
+/// A row of the table.
 struct Promise {
-    /// What `cargo xtask trust` calls it.
+    /// Its name on the command line.
     name: &'static str,
-    /// What users may rely on.
+    /// The promise to users.
     promise: &'static str,
-    /// What keeps it.
+    /// The command or tests that verify it.
     kept_by: &'static str,
-    /// Whether it takes seconds, so that it runs without being named.
+    /// Whether it takes only seconds, so that it runs without being named.
     quick: bool,
-    /// Runs it, and says in figures what was found.
+    /// Runs the verification, and returns its figures.
     measure: fn(&Project) -> Result<String>,
 }
 
 const PROMISES: &[Promise] = &[
     Promise {
         name: "equal",
-        promise: "The C++ header delivers CNTK 2.7's minibatches bit for bit",
+        promise: "The C++ header delivers CNTK 2.7's minibatches bit for bit, apart from the [listed differences](differences.md)",
         kept_by: "`cargo xtask oracle`",
         quick: false,
         measure: |project| compared(project, "oracle"),
     },
     Promise {
         name: "module",
-        promise: "CNTK 2.7 gets the same minibatches when the modules stand in place of its own, and ends in order",
+        promise: "CNTK 2.7 gets the same minibatches from these modules as from its own, and exits cleanly",
         kept_by: "`cargo xtask oracle --module`",
         quick: false,
         measure: |project| compared(project, "dropin"),
     },
     Promise {
         name: "differences",
-        promise: "Where CNTK 2.7 crashes, hangs, loses data or delivers wrong ones, this reader does not",
-        kept_by: "the tests that [differences.md](differences.md) names",
+        promise: "Where CNTK 2.7 crashes, hangs, loses data or delivers wrong data, this reader does not",
+        kept_by: "the tests named in [differences.md](differences.md)",
         quick: true,
         measure: |project| Ok(differences::check(project)?.to_string()),
     },
     Promise {
         name: "model",
-        promise: "Order, packing, workers and checkpoints are those of a naive reader without threads",
+        promise: "Order, packing, shares of workers and checkpoints equal those of a naive, single-threaded reader",
         kept_by: "`tests/model.rs`, long form",
         quick: false,
         measure: |project| integration_test(project, "model"),
@@ -103,14 +104,14 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         name: "schedules",
-        promise: "The protocols between threads neither deadlock nor lose anything, in whatever order their steps come",
+        promise: "The protocols between threads neither deadlock nor lose anything under any tested schedule",
         kept_by: "`cargo xtask schedules --long`",
         quick: false,
         measure: schedules::long_form,
     },
     Promise {
         name: "address",
-        promise: "Neither Rust nor C++ accesses memory that is not theirs, and C++ leaks none",
+        promise: "Neither Rust nor C++ accesses memory out of bounds or after it was freed, and C++ leaks none",
         kept_by: "`cargo xtask sanitize address`",
         quick: false,
         measure: |project| sanitize::figures(&short(project), Kind::Address),
@@ -124,7 +125,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         name: "initialized",
-        promise: "Nothing depends on memory that nobody has written",
+        promise: "Nothing depends on uninitialized memory",
         kept_by: "`cargo xtask sanitize memory`",
         quick: false,
         measure: |project| sanitize::figures(&short(project), Kind::Memory),
@@ -138,21 +139,21 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         name: "valgrind",
-        promise: "No invalid access, no use of memory that nobody has written, and no leak in the library as users get it",
+        promise: "The library as users get it has no invalid access, no use of uninitialized memory, and no leak",
         kept_by: "`cargo xtask sanitize valgrind`",
         quick: false,
         measure: |project| sanitize::figures(&short(project), Kind::Valgrind),
     },
     Promise {
         name: "port",
-        promise: "64-bit ARM has the same bits as x86-64; processors on which the library would be wrong are refused",
+        promise: "64-bit ARM delivers the same bits as x86-64; CPUs on which the library would be wrong are refused",
         kept_by: "`cargo xtask port`",
         quick: false,
         measure: |project| tally(port::all(&short(project), false)?),
     },
     Promise {
         name: "reproducible",
-        promise: "Two builds of the library in different places are the same bytes",
+        promise: "Two builds of the library in different folders are equal, byte for byte",
         kept_by: "`cargo xtask reproducible`",
         quick: false,
         measure: reproducible::figures,
@@ -166,7 +167,7 @@ const PROMISES: &[Promise] = &[
     },
 ];
 
-/// Measures what the arguments name, or all that takes seconds, and writes the table.
+/// Measures the named promises, or all that take seconds, and writes the table.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut chosen = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -195,7 +196,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
                 let measured = format!("{figures} | {}, {} CPUs", machine::date(project)?, machine::cores());
                 write(project, Some((promise.name, measured)))?;
             }
-            // What failed keeps its last figures: they say when it was kept last.
+            // A failed promise keeps its last figures, which say when it was last verified.
             Err(error) => {
                 say!("  FAILED: {error:#}");
                 failed.push(promise.name);
@@ -208,13 +209,13 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// Tests take their short form: where all of them run, slowly. The long forms have rows of their
-/// own.
+/// Tests in their short form, because slow tools run all of them. The long forms have their own
+/// rows.
 fn short(project: &Project) -> Project {
     Project { long: false, ..project.clone() }
 }
 
-/// Fails if the table has other rows than there are promises. Returns the number of rows with
+/// Fails if the rows of the table differ from the promises. Returns the number of rows with
 /// figures.
 pub fn check(project: &Project) -> Result<usize> {
     let text = std::fs::read_to_string(project.path(DOCUMENT))?;
@@ -231,7 +232,7 @@ fn write(project: &Project, new: Option<(&str, String)>) -> Result<()> {
     Ok(std::fs::write(project.path(DOCUMENT), filled(&text, new)?)?)
 }
 
-/// The document with a row for each promise. Figures stay where there are none that are new.
+/// Returns the document with a row for each promise. Rows without new figures keep their old ones.
 fn filled(text: &str, new: Option<(&str, String)>) -> Result<String> {
     let lines: Vec<&str> = text.lines().collect();
     let (first, end, old) = rows(text)?;
@@ -247,8 +248,8 @@ fn filled(text: &str, new: Option<(&str, String)>) -> Result<String> {
     Ok(all.join("\n") + "\n")
 }
 
-/// The first line of the table's body, the one after its last, and the figures with their date by
-/// name.
+/// Returns the first line of the table's body, the line after its last, and the figures with their
+/// date by name.
 fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().position(|line| line.starts_with(HEAD));
@@ -262,8 +263,8 @@ fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
     Ok((first, end, figures.collect()))
 }
 
-/// Builds what it takes, and compares golden and random cases; in words. Those that failed are an
-/// error.
+/// Builds everything, compares golden and random cases, and returns the result in words. Failures
+/// are an error.
 fn compared(project: &Project, step: &str) -> Result<String> {
     build::everything(project)?;
     let tally = packages::step(project, ORACLE, &[step, "--cases", CASES])?;
@@ -272,7 +273,7 @@ fn compared(project: &Project, step: &str) -> Result<String> {
     Ok(format!("{} cases, all equal", tally.passed))
 }
 
-/// Checks in numbers; those that failed are an error.
+/// Returns a tally in words. Failures are an error.
 fn tally(tally: Tally) -> Result<String> {
     ensure!(tally.failed == 0, "{tally}");
     Ok(tally.to_string())
@@ -282,7 +283,7 @@ fn tally(tally: Tally) -> Result<String> {
 fn integration_test(project: &Project, name: &str) -> Result<String> {
     let run = project.cargo("test").args(["--package", "cntk-reader", "--test", name]);
     let output = run.args(["--", "--nocapture"]).go()?;
-    // What a soaking child says has a row of its own.
+    // The output of the soak test has its own row.
     let own = output.lines().filter(|line| !line.contains("soak: "));
     let figures: Vec<&str> = own.filter_map(|line| Some(line.split_once(FIGURES)?.1)).collect();
     ensure!(!figures.is_empty(), "The test {name} prints no figures ({}).", libtest(&output));
@@ -296,7 +297,7 @@ mod tests {
     const EMPTY: &str = "# A\n\n| name | a | b | c | d |\n| --- | --- | --- | --- | --- |\n\nend\n";
 
     #[test]
-    fn figures_stay_until_there_are_new_ones() {
+    fn figures_stay_until_measured_again() {
         let text = filled(EMPTY, None).expect("a table");
         assert_eq!(text.matches("| not run yet |").count(), PROMISES.len());
         let text = filled(&text, Some(("model", "7 cases | today".to_owned()))).expect("a table");

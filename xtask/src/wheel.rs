@@ -1,9 +1,9 @@
-//! `cargo xtask wheel`: the Python package, in which the command-line tool is, as one file for
-//! CPython 3.9 and newer, by maturin; and the checks that make its name true.
+//! `cargo xtask wheel`: builds the Python package with the command-line tool inside as one file for
+//! CPython 3.9 and newer, with maturin, and checks that the file is what its name says.
 //!
-//! Zig compiles and links users' wheels against the C library of the oldest system in the name.
-//! Zig shares no object with the compilers of other commands, so tests build wheels for this
-//! machine alone, except in their long form.
+//! Zig compiles and links wheels for users against the C library of the oldest supported system.
+//! Zig shares no object files with the compilers of other commands, so tests build wheels for this
+//! machine only, except in their long form.
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
@@ -20,28 +20,28 @@ mod aarch64;
 mod free_threaded;
 mod licences;
 
-/// They build and check packages.
+/// Tools that build and check packages.
 const TOOLS: [&str; 4] = ["abi3audit==0.0.26", "auditwheel==6.8.2", "maturin==1.16.0", "twine==7.0.0"];
 
-/// The compiler for C, and the linker, of wheels for other systems than this one.
+/// The C compiler and linker of wheels for other systems than this one.
 const ZIG: &str = "ziglang==0.17.1";
 
-/// The systems that such a wheel is for: glibc 2.17 or newer.
+/// The oldest systems that such a wheel supports: glibc 2.17.
 const OLDEST: &str = "manylinux_2_17";
 
 /// This machine's target.
 const OWN: &str = "x86_64-unknown-linux-gnu";
 
-/// A wheel to make.
+/// A wheel to build.
 pub struct Wheel<'a> {
     project: &'a Project,
-    /// The compiler and the emulator, where it is for another processor than this machine's.
+    /// The compiler and the emulator, if it is for another processor.
     cross: Option<Cross>,
-    /// It is for users, not for this machine alone.
+    /// Whether it is for users, not only for this machine.
     is_portable: bool,
 }
 
-/// Makes the wheel, or the source distribution.
+/// Builds the wheel, or the source distribution.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let (mut is_source, mut processor, mut free) = (false, "x86_64".to_owned(), None);
     while let Some(argument) = parser.next()? {
@@ -95,13 +95,13 @@ impl<'a> Wheel<'a> {
         if self.cross.is_some() { cross::TARGET } else { OWN }
     }
 
-    /// The platform in its name.
+    /// Returns the platform in its name.
     fn platform(&self) -> String {
         let processor = if self.cross.is_some() { cross::PROCESSOR } else { "x86_64" };
         format!("{}_{processor}", if self.is_portable { OLDEST } else { "linux" })
     }
 
-    /// Each processor has a folder, because `pip` refuses wheels for others.
+    /// Each processor has its own folder, because `pip` rejects wheels for others.
     fn folder(&self) -> PathBuf {
         let target = &self.project.target;
         if self.cross.is_some() { target.join(cross::PROCESSOR).join("wheel") } else { target.join("wheel") }
@@ -109,7 +109,7 @@ impl<'a> Wheel<'a> {
 
     fn build(&self) -> Result<PathBuf> {
         let (project, folder) = (self.project, self.folder());
-        // The guide installs the wheel that is there.
+        // The guide installs whatever wheel is in the folder.
         for old in wheels(&folder)? {
             std::fs::remove_file(old)?;
         }
@@ -122,16 +122,17 @@ impl<'a> Wheel<'a> {
         };
         let maturin = match self.is_portable {
             true => maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST]),
-            // With symbols, the crate is the one that cargo has compiled for the checkout.
+            // If it keeps its symbols, the crate is the one that cargo has compiled for the
+            // checkout.
             false => maturin.args(["--compatibility", "linux", "--strip", "false"]),
         };
         project.part(&format!("wheel for {}, release mode", self.platform()), || maturin.go())?;
         wheels(&folder)?.pop().context("maturin has made no wheel")
     }
 
-    /// Checks a wheel: its name, its description, and what its extension module asks of Python; if
-    /// it is for users, also what that asks of the system, and that nothing in it names a folder of
-    /// this machine, as symbols for debuggers do. Returns the number of checks.
+    /// Checks a wheel: its name, its description, and its extension module's use of Python's ABI.
+    /// For a user's wheel, also checks its use of the system's libraries, and that nothing in it
+    /// contains folders of this machine, as debug symbols do. Returns the number of checks.
     fn check(&self, wheel: &Path) -> Result<usize> {
         let (project, platform) = (self.project, self.platform());
         let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
@@ -175,7 +176,7 @@ fn unpack(project: &Project, wheel: &Path, folder: &Path) -> Result<()> {
     run.arg(wheel).arg(folder).go().map(drop)
 }
 
-/// Packs the source distribution into target/wheel.
+/// Builds the source distribution into target/wheel.
 pub fn source(project: &Project) -> Result<PathBuf> {
     licences::write(project, OWN)?;
     let folder = project.target.join("wheel");
@@ -184,8 +185,8 @@ pub fn source(project: &Project) -> Result<PathBuf> {
     found.pop().context("maturin has made no source distribution")
 }
 
-/// maturin, in the folder of the package, with cargo as in other commands: what these have compiled
-/// is not compiled again.
+/// Prepares to run maturin in the folder of the package, with cargo as in other commands, to share
+/// compiled code.
 fn maturin(project: &Project, with_zig: bool) -> Result<Run> {
     let run = project.run(&tools(project)?.join("maturin").to_string_lossy()).named("maturin");
     let run = run.folder(&project.path("python")).env("CARGO_TARGET_DIR", &project.target);
@@ -193,18 +194,18 @@ fn maturin(project: &Project, with_zig: bool) -> Result<Run> {
     if !with_zig {
         return Ok(run);
     }
-    // It is called as a module of the first Python on the path.
+    // maturin calls it as a module of the first Python on the path.
     let zig = python::environment_with(project, "zig", &[ZIG])?.map_err(anyhow::Error::msg)?;
     Ok(run.env("PATH", path_with(&zig.with_file_name(""))?))
 }
 
-/// `PATH` with a folder before the others.
+/// Returns `PATH` with a folder in front.
 pub fn path_with(folder: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ok(std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path)))?)
 }
 
-/// The folder of maturin and of the tools that check.
+/// Returns the folder of maturin and the tools for checks.
 pub fn tools(project: &Project) -> Result<PathBuf> {
     let python = python::environment_with(project, "wheel", &TOOLS)?.map_err(anyhow::Error::msg)?;
     Ok(python.with_file_name(""))
@@ -214,7 +215,7 @@ fn wheels(folder: &Path) -> Result<Vec<PathBuf>> {
     with_extension(folder, "whl")
 }
 
-/// The files in a folder with this extension.
+/// Returns the files in a folder with this extension.
 fn with_extension(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten() {

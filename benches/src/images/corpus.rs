@@ -6,26 +6,26 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tooling::project::Project;
 
-/// About the bytes of a file: `--size` divided by this is the number of images.
+/// Approximate size of a file in bytes. `--size` divided by it is the number of images.
 const BYTES: u64 = 57_500;
 
-/// Columns and rows of what crops are scaled to.
+/// Columns and rows of scaled crops.
 pub const SIDE: u64 = 224;
 
-/// What becomes of the images.
+/// The transforms of the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pipeline {
-    /// As for training: a random part, mirrored at random, scaled, less the mean, transposed. In
-    /// random order.
+    /// For training, in random order: a random area, mirrored at random, scaled, less the mean,
+    /// transposed.
     Crops,
-    /// As for training, but for the mean: the pixels stay bytes, and a model subtracts it.
+    /// For training without the mean, which a model subtracts: pixels stay bytes.
     Bytes,
-    /// Nothing: the pixels as decoded. In the order of the map file.
+    /// None, in the order of the map file: the decoded pixels.
     Whole,
 }
 
 impl Pipeline {
-    /// What it is called in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Pipeline::Crops => "random crops",
@@ -37,18 +37,18 @@ impl Pipeline {
 
 /// The generated images.
 pub struct Corpus {
-    /// Where they are.
+    /// The folder of the images.
     pub folder: PathBuf,
     /// The program `benches/images`.
     pub program: String,
-    /// How many there are.
+    /// The number of images.
     pub images: u64,
-    /// Megabytes of all files.
+    /// The size of all files in megabytes.
     pub megabytes: f64,
 }
 
 impl Corpus {
-    /// Images of about so many megabytes. Existing ones are used.
+    /// Generates images of about this size. Existing ones are reused.
     pub fn new(project: &Project, megabytes: u64) -> Result<Corpus> {
         let program = data::program(project, "images")?;
         let images = (megabytes * 1_000_000 / BYTES).max(1);
@@ -64,7 +64,7 @@ impl Corpus {
         Ok(Corpus { folder, program, images, megabytes: bytes / 1e6 })
     }
 
-    /// A configuration, in a file of its own.
+    /// Writes a configuration, and returns its path.
     pub fn config(&self, pipeline: Pipeline) -> Result<PathBuf> {
         let folder = self.folder.to_str().context("the path is not UTF-8")?;
         let mean = match pipeline {

@@ -1,4 +1,4 @@
-//! Images: beside CNTK's own modules in the same driver, and beside decoders and PyTorch's
+//! Measures images beside CNTK's own modules in the same driver, and beside decoders and PyTorch's
 //! DataLoader.
 
 mod corpus;
@@ -6,7 +6,7 @@ mod peers;
 
 use crate::Outcome;
 use crate::comparison::{Comparison, Goal, Row};
-use crate::host::{Hosts, Read};
+use crate::host::{Hosts, ReadPlan};
 use crate::options::Options;
 use anyhow::{Result, ensure};
 use corpus::{Corpus, Pipeline, SIDE};
@@ -17,7 +17,7 @@ use tooling::project::Project;
 /// Images of a minibatch.
 const MINIBATCH: u64 = 64;
 
-/// Whether all is installed that it compares with.
+/// Whether CNTK, the decoders and PyTorch are installed.
 pub fn are_installed(project: &Project) -> bool {
     install::has_images(project, install::VERSIONS[0]) && peers::are_installed(project)
 }
@@ -39,7 +39,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
     let corpus = Corpus::new(project, options.size)?;
     let hosts = Hosts::new(project, &cntk, corpus.folder.clone())?;
-    let read = Read { minibatch: MINIBATCH, truncation: 0, samples: "inf", sweeps: "1" };
+    let read = ReadPlan { minibatch: MINIBATCH, truncation: 0, samples: "inf", sweeps: "1" };
     let mut comparison = Comparison::new(&options.version);
     for pipeline in [Pipeline::Crops, Pipeline::Whole] {
         let (name, config) = (pipeline.name(), corpus.config(pipeline)?);
@@ -59,7 +59,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let (speeds, ratios) = peers::measure(project, options, &cpus, &corpus)?;
     let count = comparison.len() + speeds.len() + ratios.len();
     let text = format!(
-        "{}\n\n{comparison}\n{}\n\n{speeds}\nWhat follows from this, and the goals:\n\n{ratios}",
+        "{}\n\n{comparison}\n{}\n\n{speeds}\nRatios of these, with their goals:\n\n{ratios}",
         note(options, &corpus, cntk.jpeg_note()),
         peers::NOTE
     );
@@ -69,13 +69,14 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
 fn note(options: &Options, corpus: &Corpus, jpeg: &str) -> String {
     format!(
         "\
-{} JPEG files of 500 x 375 pixels, quality 90, color at half the resolution (4:2:0), {:.0} MB; generated from smooth noise at all scales, shapes
-and grain. `{}`: in random order, a random part of 8 to 100 % of the area, mirrored at random, scaled to {SIDE} x {SIDE} (linear),
-less a mean image, transposed to planes. `{}`: the pixels as decoded, in order. Minibatches of {MINIBATCH} images, with sparse labels. One driver loads
-both composite modules through CNTK's native interface; they take turns, and the medians of {} runs each count. Both processes have the same CPUs,
-this library as many loading threads as CPUs, CNTK as many OpenMP threads. CNTK decodes with {jpeg}. Files are in the page cache; the time is
-that of the first sweep from the start of the epoch. Memory is the peak of resident memory less what the driver and CNTK's libraries had before. Both
-modules have delivered the same layouts, pixels and labels, bit for bit, in runs that are not timed. A row that does not reach its goal says `missed`.",
+{} JPEG files of 500 x 375 pixels, quality 90, color at half the resolution (4:2:0), {:.0} MB; generated from smooth noise at all
+scales, shapes and grain. `{}`: in random order, a random part of 8 to 100 % of the area, mirrored at random, scaled to
+{SIDE} x {SIDE} (linear), less a mean image, transposed to planes. `{}`: the decoded pixels, in order. Minibatches of {MINIBATCH}
+images, with sparse labels. One driver loads both composite modules through CNTK's native interface; they take turns, and the
+medians of {} runs each count. Both processes have the same CPUs, this library as many loading threads as CPUs, CNTK as many
+OpenMP threads. CNTK decodes with {jpeg}. Files are in the page cache; the first sweep is timed from the start of the epoch.
+Memory is the peak of resident memory less what the driver and CNTK's libraries had before. Both modules have delivered the same
+layouts, pixels and labels, bit for bit, in runs that are not timed. Rows that do not reach their goal say `missed`.",
         corpus.images,
         corpus.megabytes,
         Pipeline::Crops.name(),

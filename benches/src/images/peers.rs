@@ -1,4 +1,4 @@
-//! This library beside decoders of JPEG and beside PyTorch's DataLoader with torchvision.
+//! Measures this library beside JPEG decoders and PyTorch's DataLoader with torchvision.
 
 use super::MINIBATCH;
 use super::corpus::{Corpus, Pipeline};
@@ -12,26 +12,27 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tooling::project::Project;
 
-/// What pip installs. PyTorch brings libraries for graphics processors, which are not used: about 5
-/// GB.
+/// Packages that pip installs, about 5 GB: PyTorch depends on libraries for GPUs, which are not
+/// used.
 const PACKAGES: [&str; 5] = ["numpy", "pillow", "simplejpeg", "torch", "torchvision"];
 
-/// Processes of the DataLoader.
+/// Worker processes of the DataLoader.
 const PROCESSES: usize = 2;
 
-/// Sweeps of this library. The last one is timed, and its allocations are counted.
+/// Sweeps of this library. The last one is timed and its allocations are counted.
 const SWEEPS: usize = 3;
 
-/// What the tables are.
+/// Describes the tables.
 pub const NOTE: &str = "\
-The same images by other libraries, from the page cache, bound to as many CPUs as they have threads or processes; medians of runs in turn. `decoder`
-reads each file and decodes it, and drops the pixels: this library's own decoder; simplejpeg, a thin layer over libjpeg-turbo; and Pillow. They have
-decoded the same pixels as `cntk-reader`, by a sum in which every value has a weight of its own. `DataLoader` is PyTorch's, with random crops,
-scaling, mirroring and the mean by torchvision: of Pillow's images, or of tensors, which torchvision decodes; processes exist before the time
-begins. `bytes`: without the mean, which a model on a GPU subtracts; the pixels stay `uint8`. Their crops are drawn by other rules from the same ranges, so only the number and the shape of the images were checked. cntk-reader's time is that
-of its third sweep, from Rust.";
+The same images by other libraries, from the page cache, bound to as many CPUs as they have threads or processes; medians of runs in
+turn. `decoder` reads and decodes each file, and drops the pixels: this library's own decoder; simplejpeg, a thin layer over
+libjpeg-turbo; and Pillow. By weighted sums they have decoded the same pixels as `cntk-reader`. `DataLoader` is PyTorch's, with random
+crops, scaling, mirroring and the mean by torchvision: of Pillow's images, or of tensors, which torchvision decodes; processes exist
+before the time begins. `bytes`: without the mean, which a model on a GPU subtracts; the pixels stay `uint8`. Their crops are drawn by
+other rules from the same ranges, so only the number and the shape of the images were checked. cntk-reader's third sweep is timed,
+from Rust.";
 
-/// Where Python and the libraries are.
+/// The folder of the Python environment.
 fn folder(project: &Project) -> PathBuf {
     project.target.join("image-peers")
 }
@@ -41,33 +42,33 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Installs the libraries unless they are there; returns the reason if that cannot be.
+/// Installs the libraries if necessary; returns the reason if that fails.
 pub fn install(project: &Project) -> Result<Option<String>> {
     crate::peers::install(project, &folder(project), &PACKAGES)
 }
 
-/// Who reads.
+/// A reader or decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// This library.
     Own,
-    /// This library's decoder alone.
+    /// Only the decoder of this library.
     Decoder,
-    /// A library that `image_peers.py` knows.
+    /// A library in `image_peers.py`.
     Peer(&'static str),
 }
 
-/// What was measured of one reader with one number of threads.
+/// The measurements of a reader with a number of threads.
 struct Speed {
     reader: Reader,
     threads: usize,
     /// Images a second.
     rate: f64,
-    /// Allocations for each image, of this library.
+    /// Allocations for each image, for this library only.
     allocations: Option<f64>,
 }
 
-/// Measures all libraries and this one: what each does in a second, and the ratios that have goals.
+/// Measures this library and all others; returns their speeds, and the ratios with goals.
 pub fn measure(
     project: &Project,
     options: &Options,
@@ -133,8 +134,7 @@ pub fn measure(
             if let Some(allocations) = speed.allocations {
                 let what =
                     format!("{}: allocations a minibatch of {MINIBATCH} images, once warm", pipeline.name());
-                // Some for each minibatch are no matter, whatever its size; one for each image
-                // would be.
+                // The goal allows a constant number for each minibatch, but not one for each image.
                 let goal = if allocations >= 1.0 { "missed: none an image" } else { "none an image" };
                 add(&what, speed.threads, format!("{:.1}", allocations * MINIBATCH as f64), goal.to_owned());
             }
@@ -147,8 +147,8 @@ fn find(speeds: &[Speed], reader: Reader, threads: usize) -> Option<&Speed> {
     speeds.iter().find(|speed| speed.reader == reader && speed.threads == threads)
 }
 
-/// Measures some readers in turn, and adds a row for each. A library of others that fails is left
-/// out, and named.
+/// Measures some readers in turn, and adds a row for each. Reports and skips other libraries that
+/// fail.
 fn compare(
     project: &Project,
     options: &Options,
@@ -188,12 +188,12 @@ fn compare(
     Ok(speeds)
 }
 
-/// JSON pointer of the time of this library's last sweep.
+/// Returns the JSON pointer of the time of this library's last sweep.
 fn last_sweep() -> String {
     format!("/sweeps/{}", SWEEPS - 1)
 }
 
-/// What a reader is called in the table.
+/// Returns the name of a reader in the table.
 fn name(reader: Reader, subject: &str, results: &Results) -> Result<String> {
     Ok(match reader {
         Reader::Own => subject.to_owned(),
@@ -206,7 +206,7 @@ fn name(reader: Reader, subject: &str, results: &Results) -> Result<String> {
     })
 }
 
-/// A reader at work, on so many CPUs.
+/// Returns the subject that runs a reader on as many CPUs as threads.
 fn subject(
     project: &Project,
     corpus: &Corpus,
@@ -239,8 +239,8 @@ fn subject(
     })
 }
 
-/// Fails if not all images were read, or, of whole ones, other pixels than the readers before have
-/// read.
+/// Fails if not all images were read, or if pixels of whole images differ from those of earlier
+/// readers.
 fn check(corpus: &Corpus, pipeline: Pipeline, found: &Value, expected: &mut Option<Value>) -> Result<()> {
     let images = match found.get("samples") {
         Some(samples) => samples.as_u64().map(|samples| samples / SWEEPS as u64),

@@ -9,18 +9,18 @@ use tooling::project::Project;
 /// Steps of truncated minibatches.
 pub const TRUNCATION: u64 = 20;
 
-/// In which files features are.
+/// The files of the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// One HTK file.
+    /// One HTK archive.
     Archive,
-    /// An HTK file for each utterance.
+    /// One HTK file for each utterance.
     Files,
-    /// Kaldi's matrices.
+    /// A Kaldi archive of matrices.
     Kaldi,
 }
 
-/// How sequences become minibatches.
+/// How utterances become minibatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {
     /// Whole utterances.
@@ -35,7 +35,7 @@ impl ReadMode {
     /// All modes.
     pub const ALL: [ReadMode; 3] = [ReadMode::Sequences, ReadMode::Frames, ReadMode::Truncated];
 
-    /// What it is called in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             ReadMode::Sequences => "sequences",
@@ -44,7 +44,7 @@ impl ReadMode {
         }
     }
 
-    /// The keys of a configuration.
+    /// Returns the lines of a configuration that select this mode.
     fn keys(self) -> String {
         match self {
             ReadMode::Sequences => String::new(),
@@ -54,53 +54,53 @@ impl ReadMode {
     }
 }
 
-/// What a configuration asks for.
+/// The options of a configuration.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// In which files features are.
+pub struct ConfigOptions {
+    /// The files of the features.
     pub format: Format,
-    /// How sequences become minibatches.
+    /// How utterances become minibatches.
     pub mode: ReadMode,
     /// Neighbours of a frame on each side.
     pub context: u32,
-    /// Beside the features.
+    /// Whether to read labels, too.
     pub with_labels: bool,
-    /// In random order, over all data.
+    /// Whether to randomize over all data.
     pub is_randomized: bool,
 }
 
 /// A generated corpus.
 pub struct Corpus {
-    /// Where it is.
+    /// The folder of the corpus.
     pub folder: PathBuf,
-    /// Its utterances.
+    /// The number of utterances.
     pub utterances: u64,
     /// Frames of an utterance.
     pub frames: u64,
     /// Values of a frame.
     pub values: u64,
-    /// What a reader must find.
+    /// The sums that a reader must find.
     pub sums: Value,
 }
 
-/// Makes corpora, by the program `benches/speech`. Existing ones are used.
-pub struct Maker<'a> {
+/// Generates corpora by the program `benches/speech`. Existing ones are reused.
+pub struct CorpusGenerator<'a> {
     project: &'a Project,
-    /// The program.
+    /// The path of the program.
     pub program: String,
-    /// Where corpora are.
+    /// The folder of the corpora.
     pub folder: PathBuf,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> CorpusGenerator<'a> {
     /// Builds the program.
-    pub fn new(project: &'a Project) -> Result<Maker<'a>> {
+    pub fn new(project: &'a Project) -> Result<CorpusGenerator<'a>> {
         let folder = project.target.join("bench-data/speech");
         std::fs::create_dir_all(&folder)?;
-        Ok(Maker { project, program: data::program(project, "speech")?, folder })
+        Ok(CorpusGenerator { project, program: data::program(project, "speech")?, folder })
     }
 
-    /// A corpus; `with_files` also as a file for each utterance.
+    /// Generates a corpus if necessary, with `with_files` also as a file for each utterance.
     pub fn corpus(&self, utterances: u64, frames: u64, values: u64, with_files: bool) -> Result<Corpus> {
         let folder = self.folder.join(format!("{utterances}-{frames}-{values}"));
         let sums = folder.join("sums.json");
@@ -117,24 +117,24 @@ impl<'a> Maker<'a> {
 }
 
 impl Corpus {
-    /// A file of the corpus.
+    /// Returns the path of a file of the corpus.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Megabytes of its features.
+    /// Returns the size of the features in megabytes.
     pub fn megabytes(&self) -> f64 {
         (4 * self.utterances * self.frames * self.values) as f64 / 1e6
     }
 
-    /// Its frames.
+    /// Returns the number of frames.
     pub fn all_frames(&self) -> f64 {
         (self.utterances * self.frames) as f64
     }
 
-    /// A configuration, in a file of its own.
-    pub fn config(&self, wanted: Wanted) -> Result<PathBuf> {
-        let Wanted { format, mode, context, with_labels, is_randomized } = wanted;
+    /// Writes a configuration, and returns its path.
+    pub fn config(&self, options: ConfigOptions) -> Result<PathBuf> {
+        let ConfigOptions { format, mode, context, with_labels, is_randomized } = options;
         let path = |name: &str| -> Result<String> {
             Ok(self.file(name).to_str().context("the path is not UTF-8")?.to_owned())
         };

@@ -1,32 +1,32 @@
-//! Features of speech with labels: beside CNTK's own modules in the same driver, and beside
-//! libraries that read the same formats.
+//! Measures speech features with labels beside CNTK's own modules in the same driver, and features
+//! beside libraries that read the same formats.
 
 mod corpus;
 mod peers;
 
 use crate::Outcome;
 use crate::comparison::{Comparison, Goal, Row};
-use crate::host::{Hosts, Read, Work};
+use crate::host::{HostTask, Hosts, ReadPlan};
 use crate::options::Options;
 use crate::subject::{Results, Subject, alternate, bound};
 use crate::table::{Table, number};
 use anyhow::{Context, Result, ensure};
-use corpus::{Corpus, Format, Maker, ReadMode, TRUNCATION, Wanted};
+use corpus::{ConfigOptions, Corpus, CorpusGenerator, Format, ReadMode, TRUNCATION};
 use oracle::install::{self, Installed};
 use tooling::machine;
 use tooling::project::Project;
 
 /// Frames of an utterance, and values of a frame.
 const SHAPE: (u64, u64) = (500, 40);
-/// The corpus that is only opened: how many times the utterances of the other corpora it has, and
+/// The corpus that is only opened: its number of utterances as a multiple of the other corpus, and
 /// its shape.
 const OPENED: (u64, (u64, u64)) = (50, (50, 1));
 /// Neighbours of a frame on each side.
 const CONTEXTS: [u32; 2] = [0, 5];
-/// Bytes of an utterance's key, as `utt000000`.
+/// Bytes of the key of an utterance, such as `utt000000`.
 const KEY: f64 = 9.0;
 
-/// Whether all is installed that it compares with.
+/// Whether CNTK and the other libraries are installed.
 pub fn are_installed(project: &Project) -> bool {
     install::is_installed(project, install::VERSIONS[0]) && peers::are_installed(project)
 }
@@ -43,11 +43,11 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     let cores = machine::cores();
     let cpus: Vec<usize> = options.threads.iter().copied().filter(|&cpus| cpus <= cores).collect();
     ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
-    let maker = Maker::new(project)?;
+    let generator = CorpusGenerator::new(project)?;
     let (frames, values) = SHAPE;
     let utterances = (options.size * 1_000_000 / (4 * frames * values)).max(1);
-    let corpus = maker.corpus(utterances, frames, values, true)?;
-    let hosts = Hosts::new(project, &cntk, maker.folder.clone())?;
+    let corpus = generator.corpus(utterances, frames, values, true)?;
+    let hosts = Hosts::new(project, &cntk, generator.folder.clone())?;
     let comparison = Comparison::new(&options.version);
     let copying = Table::new(
         2,
@@ -60,12 +60,12 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         }
     }
     bench.files()?;
-    let memory = bench.opening(&maker)?;
+    let memory = bench.opening(&generator)?;
     let (comparison, copying) = (bench.comparison.table, bench.copying);
-    let peers = peers::measure(project, options, &maker, &corpus)?;
+    let peers = peers::measure(project, options, &generator, &corpus)?;
     let count = comparison.len() + memory.len() + peers.len();
     let text = format!(
-        "{}\n\n{comparison}\nThis library's second sweeps, and what the C library takes to copy as many bytes out of memory that no \
+        "{}\n\n{comparison}\nThis library's second sweeps, and the C library copying as many bytes out of memory that no \
          cache holds:\n\n{copying}\nMemory that an open reader holds, from Rust:\n\n{memory}\n{}\n\n{peers}",
         note(options, &corpus),
         peers::NOTE
@@ -79,11 +79,12 @@ fn note(options: &Options, corpus: &Corpus) -> String {
 {} utterances of {} frames with {} values ({:.0} MB) and their labels: an HTK archive with a script file, an MLF, and a list of 132
 states. One driver loads both composite modules through CNTK's native interface; they take turns, and the medians of {} runs each
 count. Both processes have the same CPUs, this library as many loading threads as CPUs; CNTK's module works on the caller's. Data
-are in the page cache, randomized over all data. Context 5:5 makes samples of eleven frames. Minibatches have {} samples of whole utterances,
-{} single frames, or {} samples of truncated utterances in pieces of {TRUNCATION}. Sweep 1 begins with the start of the epoch; it loads and packs; sweep 2 finds the data in memory.
-Memory is the peak of resident memory less what the driver and CNTK's libraries had before. Both modules have delivered the same number
-of minibatches and samples, and, in runs that are not timed, the same layouts and values, bit for bit. Times better is CNTK's time or
-memory divided by this library's; a goal without a unit is for that. A row that does not reach its goal says `missed`.",
+are in the page cache, randomized over all data. Context 5:5 makes samples of eleven frames. Minibatches have {} samples of whole
+utterances, {} single frames, or {} samples of truncated utterances in pieces of {TRUNCATION}. Sweep 1 begins with the start of the
+epoch; it loads and packs; sweep 2 finds the data in memory. Memory is the peak of resident memory less what the driver and CNTK's
+libraries had before. Both modules have delivered the same number of minibatches and samples, and, in runs that are not timed, the
+same layouts and values, bit for bit. Times better is CNTK's time or memory divided by this library's; goals without a unit are for
+this factor. Rows that do not reach their goal say `missed`.",
         corpus.utterances,
         corpus.frames,
         corpus.values,
@@ -116,13 +117,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Two sweeps in one mode, with each number of CPUs.
+    /// Measures two sweeps in one mode, with each number of CPUs.
     fn sweeps(&mut self, mode: ReadMode, context: u32) -> Result<()> {
         let format = Format::Archive;
-        let wanted = Wanted { format, mode, context, with_labels: true, is_randomized: true };
-        let config = self.corpus.config(wanted)?;
+        let options = ConfigOptions { format, mode, context, with_labels: true, is_randomized: true };
+        let config = self.corpus.config(options)?;
         let truncation = if mode == ReadMode::Truncated { TRUNCATION } else { 0 };
-        let read = Read { minibatch: minibatch(mode), truncation, samples: "inf", sweeps: "2" };
+        let read = ReadPlan { minibatch: minibatch(mode), truncation, samples: "inf", sweeps: "2" };
         let name = format!("{}, context {context}", mode.name());
         let millions = self.corpus.all_frames() / 1e6;
         for cpus in self.cpus.clone() {
@@ -144,9 +145,9 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How near a second sweep is to copying.
+    /// Adds a row that compares a second sweep with copying.
     fn copying(&mut self, mode: ReadMode, context: u32, cpus: usize, own: &Results) -> Result<()> {
-        // Bytes and copying are those of both sweeps.
+        // `bytes` and `copy` are for both sweeps.
         let (bytes, copy, sweep) =
             (own.median("/bytes")? / 2.0, own.median("/copy")? / 2.0, own.median("/sweeps/1")?);
         let context = if context == 0 { "0".to_owned() } else { format!("{context}:{context}") };
@@ -162,12 +163,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The first sweep over a file for each utterance, in order, without labels.
+    /// Measures a first sweep over one file for each utterance, in order, without labels.
     fn files(&mut self) -> Result<()> {
         let (format, mode) = (Format::Files, ReadMode::Sequences);
-        let wanted = Wanted { format, mode, context: 0, with_labels: false, is_randomized: false };
-        let config = self.corpus.config(wanted)?;
-        let read = Read { minibatch: minibatch(mode), truncation: 0, samples: "inf", sweeps: "1" };
+        let options = ConfigOptions { format, mode, context: 0, with_labels: false, is_randomized: false };
+        let config = self.corpus.config(options)?;
+        let read = ReadPlan { minibatch: minibatch(mode), truncation: 0, samples: "inf", sweeps: "1" };
         let utterances = self.corpus.utterances as f64;
         for cpus in self.cpus.clone() {
             let repetitions = self.options.repetitions;
@@ -182,19 +183,19 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Opening many utterances with their labels: the time beside CNTK, and the memory that the
-    /// reader then holds.
-    fn opening(&mut self, maker: &Maker<'_>) -> Result<Table> {
+    /// Measures opening many utterances with labels: the time beside CNTK, and the memory of the
+    /// open reader.
+    fn opening(&mut self, generator: &CorpusGenerator<'_>) -> Result<Table> {
         let (factor, (frames, values)) = OPENED;
-        let corpus = maker.corpus(factor * self.corpus.utterances, frames, values, false)?;
+        let corpus = generator.corpus(factor * self.corpus.utterances, frames, values, false)?;
         let (format, mode) = (Format::Archive, ReadMode::Sequences);
-        let wanted = Wanted { format, mode, context: 0, with_labels: true, is_randomized: true };
-        let config = corpus.config(wanted)?;
+        let options = ConfigOptions { format, mode, context: 0, with_labels: true, is_randomized: true };
+        let config = corpus.config(options)?;
         let script = self.hosts.script_of_opening()?;
         let utterances = corpus.utterances as f64;
         let name = format!("{utterances} utterances");
         for cpus in self.cpus.clone() {
-            let subjects = self.hosts.both(&Work { config: &config, script: &script, cpus });
+            let subjects = self.hosts.both(&HostTask { config: &config, script: &script, cpus });
             let what = format!("opening, {cpus} CPUs");
             let results = alternate(self.project, &what, &subjects, self.options.repetitions, &[])?;
             let row = |what: &str, goal| Row { what: what.to_owned(), data: name.clone(), cpus, goal };
@@ -205,11 +206,11 @@ impl Bench<'_> {
                 Ok((results.median("/memory")? - results.median("/memory_before")?) / utterances)
             })?;
         }
-        self.held(maker, &corpus)
+        self.held(generator, &corpus)
     }
 
-    /// The memory that an open reader holds, an utterance.
-    fn held(&self, maker: &Maker<'_>, corpus: &Corpus) -> Result<Table> {
+    /// Measures the memory that an open reader holds for each utterance.
+    fn held(&self, generator: &CorpusGenerator<'_>, corpus: &Corpus) -> Result<Table> {
         let mut table =
             Table::new(1, &["data", "utterances", "held, bytes an utterance", "beside its key", "goal"]);
         for (name, format, with_labels) in [
@@ -218,9 +219,14 @@ impl Bench<'_> {
             ("Kaldi archive", Format::Kaldi, false),
         ] {
             let mode = ReadMode::Sequences;
-            let config =
-                corpus.config(Wanted { format, mode, context: 0, with_labels, is_randomized: true })?;
-            let (root, program) = (self.project.root.clone(), maker.program.clone());
+            let config = corpus.config(ConfigOptions {
+                format,
+                mode,
+                context: 0,
+                with_labels,
+                is_randomized: true,
+            })?;
+            let (root, program) = (self.project.root.clone(), generator.program.clone());
             let subject = Subject::new("cntk-reader", move || {
                 bound(&program, &root, machine::cores()).arg("open").arg(&config)
             });

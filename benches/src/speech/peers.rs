@@ -1,6 +1,6 @@
-//! This library beside others that read the same features, each on one thread.
+//! Measures this library beside others that read the same features, each on one thread.
 
-use super::corpus::{Corpus, Format, Maker, ReadMode, Wanted};
+use super::corpus::{ConfigOptions, Corpus, CorpusGenerator, Format, ReadMode};
 use crate::comparison::Goal;
 use crate::options::Options;
 use crate::peers::{last_line, version};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tooling::project::Project;
 
-/// What pip installs.
+/// Packages that pip installs.
 const PACKAGES: [&str; 3] = ["numpy", "kaldi_native_io", "kaldiio"];
 
-/// CPUs and threads of everybody.
+/// CPUs and threads of each library.
 const CPUS: usize = 1;
 
 /// The libraries, by format.
@@ -24,14 +24,14 @@ const PEERS: [(Format, &[&str]); 3] = [
     (Format::Kaldi, &["kaldi_native_io", "kaldi_native_io-scp", "kaldiio", "kaldiio-scp"]),
 ];
 
-/// What the table is.
+/// Describes the table.
 pub const NOTE: &str = "\
-The same features beside other libraries, without context and labels: in order, one CPU, one thread, memory that has not been used
-before, data in the page cache; medians. The libraries make one matrix of each utterance, and drop it; NumPy reads the bytes and swaps their
-order. cntk-reader delivers minibatches of one utterance (`matrices`) or of ten; its time is that of the first sweep, and opening, which reads the
-script file, stands beside it. What each library read was checked: frames, values, and a sum in which every value has a weight of its own.";
+The same features beside other libraries, without context and labels: in order, one CPU, one thread, fresh memory, data in the page
+cache; medians. The libraries build one matrix for each utterance, and drop it; NumPy reads the bytes and swaps their order. cntk-reader
+delivers minibatches of one utterance (`matrices`) or of ten; its first sweep is timed, and opening, which reads the script file,
+separately. Frames, values and a weighted sum of all values were checked for each library.";
 
-/// Where Python and the libraries are.
+/// The folder of the Python environment.
 fn folder(project: &Project) -> PathBuf {
     project.target.join("speech-peers")
 }
@@ -41,17 +41,22 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Installs the libraries unless they are there; returns the reason if that cannot be.
+/// Installs the libraries if necessary; returns the reason if that fails.
 pub fn install(project: &Project) -> Result<Option<String>> {
     crate::peers::install(project, &folder(project), &PACKAGES)
 }
 
-/// Measures all libraries and this one.
-pub fn measure(project: &Project, options: &Options, maker: &Maker<'_>, corpus: &Corpus) -> Result<Table> {
+/// Measures this library and all others.
+pub fn measure(
+    project: &Project,
+    options: &Options,
+    generator: &CorpusGenerator<'_>,
+    corpus: &Corpus,
+) -> Result<Table> {
     let mut table = Table::new(2, &["features", "library", "opening ms", "µs an utterance", "GB/s", "goal"]);
     for (format, libraries) in PEERS {
         let own = [("matrices", 1), ("of ten", 5000)].map(|(what, minibatch)| {
-            own(project, maker, corpus, format, minibatch)
+            own(project, generator, corpus, format, minibatch)
                 .map(|command| (Subject::new(format!("cntk-reader, {what}"), command), false))
         });
         let others = libraries.iter().map(|library| Ok((peer(project, library, corpus), true)));
@@ -75,7 +80,7 @@ pub fn measure(project: &Project, options: &Options, maker: &Maker<'_>, corpus: 
     Ok(table)
 }
 
-/// What a format is called.
+/// Returns the name of a format in the table.
 fn name(format: Format) -> &'static str {
     match format {
         Format::Files => "separate HTK files",
@@ -99,25 +104,30 @@ fn row(what: &str, format: Format, corpus: &Corpus, name: &str, results: &Result
     Ok(vec![what.to_owned(), library, opening, number(each), number(speed), goal])
 }
 
-/// This library's reader, from Rust.
+/// Returns the command that runs this library from Rust.
 fn own(
     project: &Project,
-    maker: &Maker<'_>,
+    generator: &CorpusGenerator<'_>,
     corpus: &Corpus,
     format: Format,
     minibatch: u64,
 ) -> Result<impl Fn() -> tooling::run::Run + 'static> {
     let mode = ReadMode::Sequences;
-    let config =
-        corpus.config(Wanted { format, mode, context: 0, with_labels: false, is_randomized: false })?;
-    let (root, program) = (project.root.clone(), maker.program.clone());
+    let config = corpus.config(ConfigOptions {
+        format,
+        mode,
+        context: 0,
+        with_labels: false,
+        is_randomized: false,
+    })?;
+    let (root, program) = (project.root.clone(), generator.program.clone());
     Ok(move || {
         let run = bound(&program, &root, CPUS).arg("measure").arg(&config);
         run.args([minibatch.to_string().as_str(), "0", "check"]).env("CNTK_READER_THREADS", CPUS.to_string())
     })
 }
 
-/// A library that reads the features.
+/// Returns the subject in which another library reads the features.
 fn peer(project: &Project, library: &'static str, corpus: &Corpus) -> Subject {
     let (root, script) = (project.root.clone(), project.path("benches/scripts/speech_peers.py"));
     let python = folder(project).join("venv/bin/python");
@@ -128,7 +138,7 @@ fn peer(project: &Project, library: &'static str, corpus: &Corpus) -> Subject {
     })
 }
 
-/// Fails if a library has not read what the generator wrote.
+/// Fails if a library did not read the data that the generator wrote.
 fn check(library: &str, found: &Value, expected: &Value) -> Result<()> {
     for what in ["frames", "values", "weighted"] {
         let [read, written] = [found, expected].map(|sums| sums[what].as_f64());

@@ -1,6 +1,6 @@
-//! Arrow files: the IPC file format, which Feather (version 2) is too.
+//! Arrow files: the IPC file format, which is also Feather version 2.
 //!
-//! A row is a sequence. The column `key` has the keys, and each stream is a column:
+//! Each row is a sequence. The column `key` holds the keys, and every other column is a stream:
 //!
 //! | stream | type of its column |
 //! | --- | --- |
@@ -9,7 +9,8 @@
 //! | sparse, one sample in each sequence | `Struct<indices: List<int32>, values: List<float>>` |
 //! | sparse | `List<Struct<indices: List<int32>, values: List<float>>>` |
 //!
-//! The field of a sparse stream has its dimension as metadata, and that of a dense stream of several dimensions its shape.
+//! The field of a sparse stream carries its dimension as metadata; the field of a dense stream with
+//! several dimensions carries its shape.
 
 mod read;
 mod write;
@@ -20,7 +21,8 @@ pub use write::write;
 /// Name of the column of keys.
 const KEY: &str = "key";
 
-/// Names of metadata: the dimension of a sparse stream, and the shape of samples, `channels:columns:rows`.
+/// Metadata names: the dimension of a sparse stream, and the shape of samples as
+/// `channels:columns:rows`.
 const DIM: &str = "cntk_reader.dim";
 const SHAPE: &str = "cntk_reader.shape";
 

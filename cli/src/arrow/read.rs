@@ -1,4 +1,4 @@
-//! From columns to sequences.
+//! Reads columns of Arrow files as sequences.
 
 use super::{DIM, INDICES, KEY, SHAPE, VALUES};
 use crate::commands::convert::ArrowOptions;
@@ -27,7 +27,7 @@ pub fn open(path: &str, options: &ArrowOptions) -> std::result::Result<Data, Fai
     let key = schema.fields().iter().position(|field| field.name() == KEY);
     let mut streams = Vec::new();
     let mut columns = Vec::new();
-    // Unknown names are refused later, with a list of the known ones.
+    // Unknown names are rejected later, with a list of the known ones.
     let is_known = options.streams.iter().all(|name| schema.field_with_name(name).is_ok());
     let is_wanted =
         |field: &Field| options.streams.is_empty() || !is_known || options.streams.contains(field.name());
@@ -67,7 +67,8 @@ fn damaged(path: &str, what: &str) -> Error {
     Error::data(format!("Cannot read the Arrow file '{path}': {what}.")).in_file(path)
 }
 
-/// The element type of a dense stream: the column's, or the smallest one that has its integers.
+/// The element type of a dense stream: the column's, or the smallest supported type that holds its
+/// integers.
 fn element_of(kind: &DataType) -> Option<ElementType> {
     Some(match kind {
         DataType::Boolean => ElementType::Bool,
@@ -93,7 +94,7 @@ fn sparse_element(fields: &Fields) -> ElementType {
     }
 }
 
-/// The type of samples, in a column of sequences.
+/// The type of the samples in a column of sequences.
 fn sample_type(kind: &DataType) -> &DataType {
     match kind {
         DataType::List(item) | DataType::LargeList(item) => item.data_type(),
@@ -101,7 +102,7 @@ fn sample_type(kind: &DataType) -> &DataType {
     }
 }
 
-/// The stream of a column, and whether it has class numbers.
+/// Describes the stream of a column, and returns whether the column holds class numbers.
 fn describe(path: &str, number: usize, field: &Field, classes: Option<usize>) -> Result<(StreamInfo, bool)> {
     let sample = sample_type(field.data_type());
     let stated = |name: &str| field.metadata().get(name);
@@ -141,7 +142,7 @@ fn describe(path: &str, number: usize, field: &Field, classes: Option<usize>) ->
     }
 }
 
-/// The greatest index in a column of sparse samples.
+/// Returns the greatest index in a column of sparse samples.
 fn greatest_index(path: &str, number: usize) -> Result<usize> {
     let mut greatest = 0;
     for rows in reader(path)? {
@@ -167,9 +168,7 @@ fn keys(rows: &RecordBatch, key: Option<usize>) -> std::result::Result<Vec<Strin
         }
         kind if kind.is_integer() => integers(column)?.iter().map(i64::to_string).collect(),
         kind => {
-            return Err(format!(
-                "the column '{KEY}' has the type {kind}, and texts or whole numbers were expected"
-            ));
+            return Err(format!("the column '{KEY}' has the type {kind}; expected strings or whole numbers"));
         }
     })
 }
@@ -181,7 +180,7 @@ fn no_nulls(array: &ArrayRef) -> std::result::Result<(), String> {
     }
 }
 
-/// Elements `from..to` of a list's values, and the lengths of its elements.
+/// Returns the lengths of a list array's elements, and the values they cover.
 fn list(array: &ArrayRef) -> std::result::Result<(Vec<u32>, ArrayRef), String> {
     no_nulls(array)?;
     let (offsets, values): (Vec<i64>, &ArrayRef) = match array.data_type() {
@@ -193,7 +192,7 @@ fn list(array: &ArrayRef) -> std::result::Result<(Vec<u32>, ArrayRef), String> {
             let list = array.as_list::<i64>();
             (list.value_offsets().to_vec(), list.values())
         }
-        kind => return Err(format!("a list was expected, and not {kind}")),
+        kind => return Err(format!("expected a list, found {kind}")),
     };
     let (first, last) = (offsets.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
     let lengths = offsets.windows(2).map(|pair| u32::try_from(pair[1] - pair[0]));
@@ -228,7 +227,7 @@ fn take(
     match samples.data_type() {
         _ if is_one_hot => {
             for class in integers(&samples)? {
-                let index = i32::try_from(class).map_err(|_| format!("{class} is no class number"))?;
+                let index = i32::try_from(class).map_err(|_| format!("{class} is not a class number"))?;
                 out.indices.push(index);
                 out.counts.push(1);
                 match element {
@@ -251,7 +250,7 @@ fn take(
             };
             let ((mut counts, indices), (others, values)) = (part(INDICES)?, part(VALUES)?);
             if counts != others {
-                return Err("a sparse sample has other numbers of indices than of values".to_owned());
+                return Err("a sparse sample has different numbers of indices and values".to_owned());
             }
             out.counts.append(&mut counts);
             for index in integers(&indices)? {
@@ -289,7 +288,7 @@ fn numbers_as<T: Element>(array: &ArrayRef, out: &mut Vec<u8>) -> std::result::R
         ($type:ty) => {{
             let values = array.as_primitive::<$type>().values();
             if element_of(&<$type>::DATA_TYPE) == Some(T::TYPE) {
-                // Not by way of `f64`, which need not keep the bits of a NaN.
+                // Copied, because a conversion through `f64` may change the bits of a NaN.
                 out.extend_from_slice(values.inner().as_slice());
                 return Ok(());
             }
@@ -312,15 +311,15 @@ fn numbers_as<T: Element>(array: &ArrayRef, out: &mut Vec<u8>) -> std::result::R
         DataType::Float16 => floats!(Float16Type),
         DataType::Float32 => floats!(Float32Type),
         DataType::Float64 => floats!(Float64Type),
-        kind => Err(format!("numbers were expected, and not {kind}")),
+        kind => Err(format!("expected numbers, found {kind}")),
     }
 }
 
-/// Whole numbers.
+/// Returns the values of an integer column.
 fn integers(array: &ArrayRef) -> std::result::Result<Vec<i64>, String> {
     no_nulls(array)?;
     if !array.data_type().is_integer() {
-        return Err(format!("whole numbers were expected, and not {}", array.data_type()));
+        return Err(format!("expected whole numbers, found {}", array.data_type()));
     }
     let mut bytes = Vec::with_capacity(array.len() * size_of::<i64>());
     numbers_as::<i64>(array, &mut bytes)?;

@@ -1,4 +1,4 @@
-//! From sequences to columns.
+//! Writes sequences as columns of Arrow files.
 
 use super::{DIM, INDICES, KEY, SHAPE, VALUES, open};
 use crate::commands::convert::ArrowOptions;
@@ -19,7 +19,8 @@ use cntk_reader_tools::convert::{Column, Data, Digest, Digester, Output};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Writes data to an Arrow file, which appears when it is complete. With `verify` it is read again before.
+/// Writes data to an Arrow file, which appears under its name once complete. With `verify` the file
+/// is read back first.
 pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> Result<Digest, Failure> {
     let failed = |cause: ArrowError| Error::data(format!("Cannot write '{path}': {cause}.")).in_file(path);
     data.widen_bfloat16();
@@ -61,7 +62,7 @@ pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> R
         if found != written {
             let error = Error::data("The output differs from the data.");
             let detail = format!(
-                "Written were {} sequences with the digest {written}; reading gave {} with {found}. The output was not kept.",
+                "{} sequences with the digest {written} were written, but {} with {found} were read back. The output was not kept.",
                 written.sequences, found.sequences
             );
             return Err(error.with_detail(detail).in_file(path).into());
@@ -84,7 +85,7 @@ fn value(stream: &StreamInfo) -> DataType {
         ElementType::Int32 => DataType::Int32,
         ElementType::Int64 => DataType::Int64,
         ElementType::Bool => DataType::Boolean,
-        // bfloat16 was widened.
+        // bfloat16 has been widened to float.
         ElementType::Float | ElementType::BFloat16 => DataType::Float32,
     }
 }
@@ -108,7 +109,7 @@ fn values(column: &Column, element: ElementType) -> ArrayRef {
     }
 }
 
-/// Values of a dense sample.
+/// The number of values of a dense sample.
 fn size(stream: &StreamInfo) -> Result<i32, Error> {
     i32::try_from(stream.sample_size()).map_err(|_| {
         let message = format!("The samples of the stream '{}' have too many values for Arrow.", stream.name);
@@ -169,13 +170,13 @@ fn array(
         }
         _ if column.lengths.iter().all(|&length| length == 1) => Ok(samples),
         _ => Err(ArrowError::InvalidArgumentError(format!(
-            "a sequence of the stream '{}' has not one sample, as the data's index says",
+            "a sequence of the stream '{}' does not have exactly one sample, although the data's index says so",
             stream.name
         ))),
     }
 }
 
-/// Offsets from lengths; Arrow's lists have offsets of 31 bits.
+/// Converts lengths to offsets, which have 31 bits in Arrow's lists.
 fn offsets(lengths: &[u32]) -> Result<OffsetBuffer<i32>, ArrowError> {
     let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     if total > i32::MAX as u64 {

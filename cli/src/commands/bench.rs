@@ -1,4 +1,4 @@
-//! `cntk-reader bench`: how fast each stage of reading is, alone, on the user's own data and machine.
+//! `cntk-reader bench`: times each stage of reading on the user's own data and machine.
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
@@ -14,13 +14,14 @@ use std::time::Instant;
 
 /// Time the stages of reading, each alone, and all of them together
 ///
-/// The stages: `read` reads the bytes of the files; `index` finds where sequences lie; `parse` loads all chunks (it includes reading
-/// their bytes); `randomize` draws the order of a sweep; `pack` makes minibatches of chunks that are in memory; `all` is a sweep as
-/// training gets it. Each is run once to warm up, and then as often as --repetitions says; the median counts.
+/// The stages: `read` reads the bytes of the files; `index` finds where sequences lie; `parse`
+/// loads all chunks (including the bytes); `randomize` draws the order of a sweep; `pack` makes
+/// minibatches of chunks that are in memory; `all` is a sweep as training gets it. Each stage runs
+/// once to warm up and then --repetitions times; the median is reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cntk-reader bench train.cntk                     1, 2, 4 ... threads, up to the CPUs that there are
+  cntk-reader bench train.cntk                     1, 2, 4 ... threads, up to the number of CPUs
   cntk-reader bench train.ctf --stages parse,all --threads-list 1,8 --format json > bench.json")]
 pub struct Bench {
     /// A configuration, or a data file
@@ -32,11 +33,11 @@ pub struct Bench {
           default_values_t = [Stage::Read, Stage::Index, Stage::Parse, Stage::Randomize, Stage::Pack, Stage::All])]
     stages: Vec<Stage>,
 
-    /// Numbers of threads [default: 1, 2, 4 ... up to the CPUs, or what --threads says]
+    /// Numbers of threads [default: --threads, or 1, 2, 4 ... up to the number of CPUs]
     #[arg(long, value_delimiter = ',', value_name = "N")]
     threads_list: Vec<usize>,
 
-    /// How often each stage is timed
+    /// Number of times each stage is timed
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     repetitions: usize,
 
@@ -44,7 +45,7 @@ pub struct Bench {
     #[arg(long, value_name = "SAMPLES", default_value_t = 256)]
     minibatch_size: u64,
 
-    /// Data that are held in memory to be packed, in MB of their files
+    /// Amount of data to hold in memory for packing, in MB of their files
     #[arg(long, value_name = "MB", default_value_t = 256)]
     pack_size: u64,
 }
@@ -79,7 +80,8 @@ struct Machine {
     cpus: usize,
     memory_bytes: u64,
     system: String,
-    /// Programs that ran or waited for a CPU in the last minute, on average, before the first measurement.
+    /// Average number of processes that ran or waited for a CPU in the last minute, before the
+    /// first measurement.
     load: f64,
 }
 

@@ -1,4 +1,4 @@
-//! `cntk-reader convert`: from one format to another.
+//! `cntk-reader convert`: converts data from one format to another.
 
 use crate::args::{Form, Global};
 use crate::arrow;
@@ -19,15 +19,17 @@ use std::time::Instant;
 
 /// Convert data from one format to another
 ///
-/// From anything that a configuration reads, a text file (ctf), a binary file (cbf) or arrays of NumPy (npy, npz) to text, binary or
-/// arrays, text and binary files also compressed by zstd; and speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them to npz. The output is read
-/// again and its digest compared with that of the input (but for speech formats) before it gets its name; an interrupted conversion
-/// leaves nothing.
+/// Reads anything that a configuration reads, text files (ctf), binary files (cbf) and NumPy arrays
+/// (npy, npz); writes text files, binary files and NumPy arrays, text and binary files also
+/// compressed with zstd. Speech data: features between htk and kaldi, labels between mlf, kaldi and
+/// ctf, all of them to npz. Except for speech formats, the output is read back and its digest is
+/// compared with the input's before it gets its name. An interrupted conversion leaves nothing
+/// behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cntk-reader convert train.ctf train.cbf                      about ten times as fast to read
-  cntk-reader convert train.cbf train.ctf                      and back, to the same bits
+  cntk-reader convert train.ctf train.cbf                      about ten times faster to read
+  cntk-reader convert train.cbf train.ctf                      and back, bit for bit
   cntk-reader convert train.ctf train.ctf.zst                  the same bytes, compressed
   cntk-reader convert train.ctf train.cbf.zst --level 15       both at once, and smaller
   cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
@@ -35,31 +37,32 @@ Examples:
   cntk-reader convert train.ctf train.arrow                    for pyarrow and pandas (built with --features arrow)
   cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
 pub struct Convert {
-    /// What to read: a configuration, or a data file
+    /// The input: a configuration or a data file
     #[arg(value_name = "INPUT")]
     input: PathBuf,
 
-    /// What to write; an earlier file of this name is replaced
+    /// The output; an existing file of this name is replaced
     #[arg(value_name = "OUTPUT")]
     output: PathBuf,
 
     /// Format of the input [default: by its content]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    from: Option<Kind>,
+    from: Option<FileKind>,
 
-    /// Format of the output [default: by the end of its name]
+    /// Format of the output [default: by its extension]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    to: Option<Kind>,
+    to: Option<FileKind>,
 
-    /// Streams to write [default: all]; for an npy file as input, what its stream is called; for mlf, the stream of labels
+    /// Streams to write [default: all]; for an npy input, the name of its stream; for mlf, the
+    /// stream of labels
     #[arg(long, value_name = "NAME")]
     stream: Vec<String>,
 
-    /// Arrays of class numbers: they become sparse streams with a 1 at the class
+    /// An array of class numbers, which becomes a sparse stream with a 1 at the class
     #[arg(long, value_name = "NAME=CLASSES", value_parser = one_hot)]
     one_hot: Vec<(String, usize)>,
 
-    /// Write all values as floats of this precision [default: in the input's types]
+    /// Write all values as floats of this precision [default: the input's types]
     #[arg(long, value_enum)]
     precision: Option<Precision>,
 
@@ -67,11 +70,11 @@ pub struct Convert {
     #[arg(long)]
     number_ids: bool,
 
-    /// Bytes of a chunk of a binary file [default: 33554432]
+    /// Size of the chunks of a binary file [default: 33554432]
     #[arg(long, value_name = "BYTES")]
     chunk_size: Option<u64>,
 
-    /// Compress the text or binary file that is written [default: if its name ends in .zst]
+    /// Compress the text or binary output [default: if its name ends in .zst]
     #[arg(long, value_enum, value_name = "METHOD")]
     compress: Option<Compress>,
 
@@ -79,11 +82,11 @@ pub struct Convert {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=22))]
     level: Option<u32>,
 
-    /// Do not read the output again
+    /// Do not read the output back to verify it
     #[arg(long)]
     no_verify: bool,
 
-    /// For archives of HTK and Kaldi: the script to write, which names their utterances
+    /// For HTK and Kaldi archives: the script to write, which lists their utterances
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
 
@@ -95,16 +98,16 @@ pub struct Convert {
 /// Formats of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum FileKind {
     /// A configuration; input only
     Config,
     /// CNTK's text format
     Ctf,
     /// CNTK's binary format
     Cbf,
-    /// One array of NumPy
+    /// One NumPy array
     Npy,
-    /// An archive of arrays of NumPy
+    /// An archive of NumPy arrays
     Npz,
     /// HTK features, by their script
     Htk,
@@ -116,16 +119,16 @@ enum Kind {
     Arrow,
 }
 
-/// How an Arrow file is read.
+/// Options for reading Arrow files.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only Arrow needs them"))]
 pub struct ArrowOptions {
-    /// Type of the values of all streams, one of floats; without it, streams have the types of
-    /// their columns or the smallest integers that hold theirs.
+    /// Type of the values of all streams, float or double. If `None`, each stream has the type of
+    /// its column, or the smallest type that holds the column's integers.
     pub element: Option<ElementType>,
     /// Columns of class numbers, each with the number of classes.
     pub one_hot: Vec<(String, usize)>,
-    /// The columns to read; all if it is empty.
+    /// The columns to read; all if empty.
     pub streams: Vec<String>,
 }
 
@@ -138,7 +141,7 @@ enum Precision {
 /// Methods of compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Compress {
-    /// Frames that readers unpack one by one
+    /// Independent frames, which readers decompress one by one
     Zstd,
 }
 
@@ -147,10 +150,10 @@ struct Report {
     schema: u32,
     command: &'static str,
     input: String,
-    from: Kind,
+    from: FileKind,
     output: String,
-    to: Kind,
-    /// Not counted where a file is only compressed.
+    to: FileKind,
+    /// `None` if the file was only compressed.
     sequences: Option<u64>,
     samples: Option<u64>,
     values: Option<u64>,
@@ -177,7 +180,7 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
             options.compress_file(to, compression, global)?
         }
         Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
-        None if to == Kind::Arrow && is_data(from) => {
+        None if to == FileKind::Arrow && is_data(from) => {
             options.convert_data(from, to, None, compression, global)?
         }
         None => options.convert_speech(from, to, global)?,
@@ -193,20 +196,20 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
     Ok(Exit::Good)
 }
 
-/// What [`convert`] writes.
-fn format(kind: Kind) -> Option<Format> {
+/// Maps a kind to the format that [`convert`] writes.
+fn format(kind: FileKind) -> Option<Format> {
     match kind {
-        Kind::Ctf => Some(Format::Text),
-        Kind::Cbf => Some(Format::Binary),
-        Kind::Npy => Some(Format::NumpyArray),
-        Kind::Npz => Some(Format::NumpyArchive),
+        FileKind::Ctf => Some(Format::Text),
+        FileKind::Cbf => Some(Format::Binary),
+        FileKind::Npy => Some(Format::NumpyArray),
+        FileKind::Npz => Some(Format::NumpyArchive),
         _ => None,
     }
 }
 
-/// Whether [`convert`] reads it.
-fn is_data(kind: Kind) -> bool {
-    matches!(kind, Kind::Config | Kind::Arrow) || format(kind).is_some()
+/// Whether [`convert`] reads this kind.
+fn is_data(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Config | FileKind::Arrow) || format(kind).is_some()
 }
 
 fn text(path: &Path) -> String {
@@ -214,22 +217,22 @@ fn text(path: &Path) -> String {
 }
 
 impl Convert {
-    fn kind_of_input(&self) -> Result<Kind, Failure> {
+    fn kind_of_input(&self) -> Result<FileKind, Failure> {
         if let Some(kind) = self.from {
             return Ok(kind);
         }
         let found = format_of(&self.input)?;
         Ok(match found {
-            FileFormat::Configuration => Kind::Config,
-            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => Kind::Ctf,
-            FileFormat::Cbf => Kind::Cbf,
-            FileFormat::Npy => Kind::Npy,
-            FileFormat::Zip => Kind::Npz,
-            FileFormat::Mlf => Kind::Mlf,
-            FileFormat::Arrow => Kind::Arrow,
-            FileFormat::KaldiArchive | FileFormat::KaldiText => Kind::Kaldi,
+            FileFormat::Configuration => FileKind::Config,
+            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => FileKind::Ctf,
+            FileFormat::Cbf => FileKind::Cbf,
+            FileFormat::Npy => FileKind::Npy,
+            FileFormat::Zip => FileKind::Npz,
+            FileFormat::Mlf => FileKind::Mlf,
+            FileFormat::Arrow => FileKind::Arrow,
+            FileFormat::KaldiArchive | FileFormat::KaldiText => FileKind::Kaldi,
             FileFormat::Script => {
-                let message = "The input is a list of utterances, of HTK's or of Kaldi's: say --from htk or --from kaldi.";
+                let message = "The input is a list of utterances, either HTK's or Kaldi's: give --from htk or --from kaldi.";
                 return Err(Failure::Usage(message.to_owned()));
             }
             other => {
@@ -243,28 +246,29 @@ impl Convert {
         })
     }
 
-    fn kind_of_output(&self) -> Result<Kind, Failure> {
+    fn kind_of_output(&self) -> Result<FileKind, Failure> {
         if let Some(kind) = self.to {
             return Ok(kind);
         }
-        // What is compressed has the ending of its format before that of the compression.
+        // A compressed file has the extension of its format before the extension of the
+        // compression.
         let name = match self.is_named_as_compressed() {
             true => Path::new(self.output.file_stem().unwrap_or_default()),
             false => &self.output,
         };
         let end = name.extension().map(|end| end.to_string_lossy().to_lowercase());
         Ok(match end.as_deref() {
-            Some("ctf" | "txt") => Kind::Ctf,
-            Some("cbf" | "bin") => Kind::Cbf,
-            Some("npy") => Kind::Npy,
-            Some("npz") => Kind::Npz,
-            Some("ark") => Kind::Kaldi,
-            Some("mlf") => Kind::Mlf,
-            Some("arrow" | "feather") => Kind::Arrow,
+            Some("ctf" | "txt") => FileKind::Ctf,
+            Some("cbf" | "bin") => FileKind::Cbf,
+            Some("npy") => FileKind::Npy,
+            Some("npz") => FileKind::Npz,
+            Some("ark") => FileKind::Kaldi,
+            Some("mlf") => FileKind::Mlf,
+            Some("arrow" | "feather") => FileKind::Arrow,
             _ => {
                 let message = format!(
-                    "The end of the name '{}' does not say which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark or .mlf, or \
-                     say --to.",
+                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark or .mlf, or \
+                     give --to.",
                     self.output.display()
                 );
                 return Err(Failure::Usage(message));
@@ -276,23 +280,23 @@ impl Convert {
         self.output.extension().is_some_and(|end| end == "zst" || end == "zstd")
     }
 
-    /// The level of compression, if the output is to be compressed.
-    fn compression(&self, to: Kind) -> Result<Option<u32>, Failure> {
+    /// Returns the compression level, if the output is to be compressed.
+    fn compression(&self, to: FileKind) -> Result<Option<u32>, Failure> {
         let is_asked_for = self.compress.is_some() || self.level.is_some();
         let message = match self.is_named_as_compressed() {
             false if is_asked_for => {
-                "Give a compressed output a name that ends in .zst: readers recognize it by that. Or leave out --compress and --level."
+                "The name of a compressed output must end in .zst, by which readers recognize it. Rename the output, or leave out --compress and --level."
             }
             false => return Ok(None),
-            true if !matches!(to, Kind::Ctf | Kind::Cbf) => {
-                "Only text and binary files (ctf, cbf) are compressed. Choose another name for the output, without .zst."
+            true if !matches!(to, FileKind::Ctf | FileKind::Cbf) => {
+                "Only text and binary files (ctf, cbf) can be compressed. Choose a name without .zst for the output."
             }
             true => return Ok(Some(self.level.unwrap_or(CompressOptions::DEFAULT_LEVEL))),
         };
         Err(Failure::Usage(message.to_owned()))
     }
 
-    /// Whether the output has all that the input has, unchanged.
+    /// Whether the output has everything from the input, unchanged.
     fn keeps_all(&self) -> bool {
         let is_selected = !self.stream.is_empty() || !self.one_hot.is_empty();
         !is_selected && self.precision.is_none() && !self.number_ids && self.chunk_size.is_none()
@@ -309,8 +313,8 @@ impl Convert {
         }
     }
 
-    /// Compresses the bytes of the input as they are.
-    fn compress_file(&self, kind: Kind, level: Option<u32>, global: &Global) -> Result<Report, Failure> {
+    /// Compresses the input byte for byte.
+    fn compress_file(&self, kind: FileKind, level: Option<u32>, global: &Global) -> Result<Report, Failure> {
         self.check_different()?;
         let mut options = CompressOptions::default();
         options.level = level.unwrap_or(options.level);
@@ -325,8 +329,8 @@ impl Convert {
 
     fn convert_data(
         &self,
-        from: Kind,
-        to: Kind,
+        from: FileKind,
+        to: FileKind,
         format: Option<Format>,
         compression: Option<u32>,
         global: &Global,
@@ -362,18 +366,18 @@ impl Convert {
         })
     }
 
-    /// The data of the input.
-    fn data(&self, from: Kind, global: &Global) -> Result<Data, Failure> {
+    /// Opens the data of the input.
+    fn data(&self, from: FileKind, global: &Global) -> Result<Data, Failure> {
         Ok(match from {
-            Kind::Npy | Kind::Npz => {
+            FileKind::Npy | FileKind::Npz => {
                 let mut numpy = NumpyOptions::default();
                 numpy.one_hot.clone_from(&self.one_hot);
-                numpy.is_archive = Some(from == Kind::Npz);
-                numpy.stream = self.stream.first().filter(|_| from == Kind::Npy).cloned();
+                numpy.is_archive = Some(from == FileKind::Npz);
+                numpy.stream = self.stream.first().filter(|_| from == FileKind::Npy).cloned();
                 numpy.element = self.element();
                 Data::of_numpy(&text(&self.input), &numpy)?
             }
-            Kind::Arrow => {
+            FileKind::Arrow => {
                 let options = ArrowOptions {
                     element: self.element(),
                     one_hot: self.one_hot.clone(),
@@ -383,7 +387,7 @@ impl Convert {
             }
             _ => {
                 if !self.one_hot.is_empty() {
-                    let message = "--one-hot is for arrays of NumPy and Arrow: other formats say which values are sparse.";
+                    let message = "--one-hot is for NumPy arrays and Arrow files: other formats say which values are sparse.";
                     return Err(Failure::Usage(message.to_owned()));
                 }
                 let input = Input::recognize(&self.input, global)?;
@@ -405,17 +409,17 @@ impl Convert {
         })
     }
 
-    fn convert_speech(&self, from: Kind, to: Kind, global: &Global) -> Result<Report, Failure> {
+    fn convert_speech(&self, from: FileKind, to: FileKind, global: &Global) -> Result<Report, Failure> {
         let convert = match (from, to) {
-            (Kind::Htk, Kind::Kaldi) => speech::htk_to_kaldi,
-            (Kind::Htk, Kind::Npz) => speech::htk_to_numpy,
-            (Kind::Kaldi, Kind::Htk) => speech::kaldi_to_htk,
-            (Kind::Kaldi, Kind::Npz) => speech::kaldi_to_numpy,
-            (Kind::Kaldi, Kind::Mlf) => speech::kaldi_to_mlf,
-            (Kind::Mlf, Kind::Kaldi) => speech::mlf_to_kaldi,
-            (Kind::Mlf, Kind::Ctf) => speech::mlf_to_text,
-            (Kind::Mlf, Kind::Npz) => speech::mlf_to_numpy,
-            (Kind::Ctf, Kind::Mlf) => speech::text_to_mlf,
+            (FileKind::Htk, FileKind::Kaldi) => speech::htk_to_kaldi,
+            (FileKind::Htk, FileKind::Npz) => speech::htk_to_numpy,
+            (FileKind::Kaldi, FileKind::Htk) => speech::kaldi_to_htk,
+            (FileKind::Kaldi, FileKind::Npz) => speech::kaldi_to_numpy,
+            (FileKind::Kaldi, FileKind::Mlf) => speech::kaldi_to_mlf,
+            (FileKind::Mlf, FileKind::Kaldi) => speech::mlf_to_kaldi,
+            (FileKind::Mlf, FileKind::Ctf) => speech::mlf_to_text,
+            (FileKind::Mlf, FileKind::Npz) => speech::mlf_to_numpy,
+            (FileKind::Ctf, FileKind::Mlf) => speech::text_to_mlf,
             _ => {
                 let message = format!(
                     "There is no conversion from {from:?} to {to:?}. Write a configuration that reads the input, and convert that.",
@@ -423,7 +427,8 @@ impl Convert {
                 return Err(Failure::Usage(message));
             }
         };
-        let needs_stream = matches!((from, to), (Kind::Mlf, Kind::Ctf) | (Kind::Ctf, Kind::Mlf));
+        let needs_stream =
+            matches!((from, to), (FileKind::Mlf, FileKind::Ctf) | (FileKind::Ctf, FileKind::Mlf));
         let stream = match &self.stream[..] {
             [stream] => stream.clone(),
             [] if !needs_stream => String::new(),
@@ -445,7 +450,7 @@ impl Convert {
         Ok(Report { sequences: Some(done.sequences), ..self.report(from, to) })
     }
 
-    fn report(&self, from: Kind, to: Kind) -> Report {
+    fn report(&self, from: FileKind, to: FileKind) -> Report {
         Report {
             schema: SCHEMA,
             command: "convert",

@@ -1,4 +1,4 @@
-//! `cntk-reader completions` and `cntk-reader man`: what shells and `man` need to know of this program.
+//! `cntk-reader completions` and `cntk-reader man`: completions for shells, and manual pages.
 
 use crate::args::Args;
 use crate::exit::{Exit, Failure, Outcome};
@@ -26,7 +26,7 @@ pub struct Completions {
 Examples:
   cntk-reader man ~/.local/share/man/man1    and then: man cntk-reader-convert")]
 pub struct Man {
-    /// The folder to write them to; it is made if it is not there
+    /// The folder to write them to; created if it is missing
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }
@@ -48,7 +48,7 @@ pub fn man(options: &Man) -> Outcome {
     let mut program = Args::command();
     program.build();
     for command in std::iter::once(&program).chain(program.get_subcommands()) {
-        // The names of built commands are whole: `cntk-reader-info`.
+        // After `build`, names are qualified: `cntk-reader-info`.
         let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
         if name.ends_with("-help") {
             continue;

@@ -1,4 +1,4 @@
-//! `cntk-reader head` and `cntk-reader sample`: some sequences, as they are delivered.
+//! `cntk-reader head` and `cntk-reader sample`: show some sequences as a reader delivers them.
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// Show the first sequences, or those with given keys
 ///
-/// On a terminal each stream is shown on a line, as much of it as fits; elsewhere each sequence is a JSON value on a line of its
-/// own, with all of its values.
+/// On a terminal each stream is one line, cut to fit; elsewhere each sequence is one line of JSON
+/// with all of its values.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,8 +36,8 @@ pub struct Head {
 
 /// Show some sequences from all over the data
 ///
-/// They are drawn at random, each sequence as likely as any other, and shown in the order of the data, in the same form as those
-/// of `head`.
+/// The sequences are drawn uniformly at random, and shown in the order of the data, in the form of
+/// `head`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ pub struct Sample {
     #[command(flatten)]
     shown: Shown,
 
-    /// Draw other sequences
+    /// Seed of the draw; another seed draws other sequences
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
@@ -62,7 +62,7 @@ struct Shown {
     #[arg(short = 'n', long = "number", id = "count", value_name = "N", default_value_t = 10)]
     count: u64,
 
-    /// Write the sequences to this folder as arrays for NumPy, in place of showing them
+    /// Write the sequences to this folder as NumPy arrays instead of showing them
     #[arg(long, value_name = "FOLDER")]
     npy: Option<PathBuf>,
 }
@@ -94,8 +94,8 @@ pub fn sample(options: &Sample, global: &Global) -> Outcome {
     show(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
 }
 
-/// Draws `count` different numbers below `all`, or all of them if there are no more; each set is as likely as any other
-/// (Floyd's algorithm).
+/// Draws `count` distinct numbers below `all` uniformly (Floyd's algorithm), or returns all of them
+/// if there are no more.
 fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
     let mut state = seed;
     // SplitMix64.
@@ -107,7 +107,8 @@ fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
     };
     let mut drawn = BTreeSet::new();
     for limit in all.saturating_sub(count)..all {
-        // The upper half of the product is uniform from 0 to `limit`, but for one part in 2^64 / limit.
+        // The upper half of the product is uniform over `0..=limit`, with a bias of at most `limit`
+        // in 2^64.
         let number = ((u128::from(next()) * (u128::from(limit) + 1)) >> 64) as u64;
         if !drawn.insert(number) {
             drawn.insert(limit);
@@ -140,32 +141,33 @@ fn show(
         let Some(sequence) = reader.read(number)? else { break };
         match output.form {
             Form::Table => table(&mut output, &streams, &sequence)?,
-            Form::Ndjson => output.json(&Shape { streams: &streams, sequence: &sequence })?,
+            Form::Ndjson => output.json(&JsonSequence { streams: &streams, sequence: &sequence })?,
             Form::Json => all.push(sequence),
         }
     }
     if output.form == Form::Json {
-        let sequences = all.iter().map(|sequence| Shape { streams: &streams, sequence }).collect();
-        output.json(&Whole { schema: SCHEMA, sequences })?;
+        let sequences = all.iter().map(|sequence| JsonSequence { streams: &streams, sequence }).collect();
+        output.json(&JsonSequences { schema: SCHEMA, sequences })?;
     }
     output.finish()?;
     Ok(Exit::Good)
 }
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct JsonSequences<'a> {
     schema: u32,
-    sequences: Vec<Shape<'a>>,
+    sequences: Vec<JsonSequence<'a>>,
 }
 
-/// A sequence as JSON: `{"number": 0, "key": "17", "streams": {"x": [[1, 2]], "y": [{"indices": [3], "values": [1]}]}}`, with
-/// an element for each sample. `streams` is null if the sequence is left out.
-struct Shape<'a> {
+/// A sequence as JSON, with an element for each sample: `{"number": 0, "key": "17", "streams":
+/// {"x": [[1, 2]], "y": [{"indices": [3], "values": [1]}]}}`. `streams` is null if the reader
+/// leaves the sequence out.
+struct JsonSequence<'a> {
     streams: &'a [StreamInfo],
     sequence: &'a Sequence,
 }
 
-impl Serialize for Shape<'_> {
+impl Serialize for JsonSequence<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("number", &self.sequence.number)?;
@@ -212,7 +214,7 @@ impl Serialize for Samples<'_> {
     }
 }
 
-/// A number. An infinite one and NaN become null, because JSON has no words for them.
+/// A number. Infinities and NaN become null, because JSON cannot express them.
 struct JsonNumber(Number);
 
 impl Serialize for JsonNumber {
@@ -226,7 +228,7 @@ impl Serialize for JsonNumber {
     }
 }
 
-/// Some values.
+/// A range of values.
 struct Floats<'a>(&'a Values, std::ops::Range<usize>);
 
 impl Serialize for Floats<'_> {
@@ -236,7 +238,7 @@ impl Serialize for Floats<'_> {
     }
 }
 
-/// Where the values of a sample are.
+/// The range of the values of a sample.
 fn range(data: &SequenceData, sample: usize) -> std::ops::Range<usize> {
     match data.offsets.is_empty() {
         true => {
@@ -247,7 +249,7 @@ fn range(data: &SequenceData, sample: usize) -> std::ops::Range<usize> {
     }
 }
 
-/// Characters of a line on a terminal whose width is not known.
+/// Maximum length of a line in characters; the width of the terminal is not known.
 const WIDTH: usize = 110;
 
 fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> std::io::Result<()> {
@@ -260,7 +262,7 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
     for (info, data) in streams.iter().zip(data) {
         let samples = if data.samples == 1 { "sample" } else { "samples" };
         let shape: Vec<String> = data.shape.iter().map(usize::to_string).collect();
-        // The dimension of a sparse stream of a file alone is not known here.
+        // For a file without a configuration, the dimension of a sparse stream is not known here.
         let form = match info.storage {
             Storage::Dense => format!("of {}, dense", shape.join(" x ")),
             _ => "sparse".to_owned(),
@@ -288,14 +290,15 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
     Ok(())
 }
 
-/// Writes the sequences as arrays. Of a dense stream: `NAME.npy`, samples times the shape of a sample. Of a sparse one:
-/// `NAME.data.npy`, `NAME.indices.npy` and `NAME.indptr.npy`, a row for each sample, as `scipy.sparse.csr_array` takes them. Where
-/// sequences are longer than a sample, `NAME.offsets.npy` says at which sample each one begins. Sequences that are left out
-/// have no samples.
+/// Writes the sequences as arrays. A dense stream becomes `NAME.npy`, with the number of samples as
+/// the first dimension, then the shape of a sample. A sparse stream becomes `NAME.data.npy`,
+/// `NAME.indices.npy` and `NAME.indptr.npy`, with a row for each sample, as
+/// `scipy.sparse.csr_array` takes them. Unless each sequence is one sample, `NAME.offsets.npy` has
+/// the index of the first sample of each sequence. Sequences that are left out have no samples.
 fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for (number, info) in streams.iter().enumerate() {
-        // A name is no path: it may have a slash.
+        // A stream name may contain a slash, a file name may not.
         let name = info.name.replace('/', "_");
         let path = |what: &str| folder.join(format!("{name}{what}.npy"));
         let data: Vec<&SequenceData> =
@@ -307,7 +310,7 @@ fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -
         }
         let samples = offsets.last().map_or(0, |&samples| samples as usize);
         if info.storage == Storage::Dense {
-            // NumPy's last dimension varies fastest, CNTK's first one.
+            // NumPy's last dimension varies fastest, CNTK's first.
             let shape = data.first().map_or(&info.shape, |data| &data.shape);
             let shape: Vec<usize> = std::iter::once(samples).chain(shape.iter().rev().copied()).collect();
             write_values(&path(""), &shape, &data, info.element)?;
@@ -345,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draw_is_a_set_of_its_size_and_no_number_is_favored() {
+    fn draw_is_uniform_without_repeats() {
         assert_eq!(draw(5, 10, 1), (0..5).collect());
         assert_eq!(draw(0, 10, 1), BTreeSet::new());
         let mut counts = [0; 10];
@@ -354,7 +357,7 @@ mod tests {
             assert_eq!(drawn.len(), 3);
             drawn.iter().for_each(|&number| counts[number as usize] += 1);
         }
-        // 1500 each; the standard deviation is 32.
+        // The expected count is 1500 each, with a standard deviation of 32.
         assert!(counts.iter().all(|&count| (1350..1650).contains(&count)), "{counts:?}");
     }
 }

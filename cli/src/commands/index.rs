@@ -1,4 +1,4 @@
-//! `cntk-reader index`: makes and checks index caches.
+//! `cntk-reader index`: builds and checks index caches.
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
@@ -13,24 +13,25 @@ use std::time::Instant;
 
 /// Make the index caches of text files, or check them
 ///
-/// An index cache is a file beside a text file (CTF) that says where each sequence lies, in CNTK's format. With it data are opened
-/// without being scanned, if the configuration says `cacheIndex = true`. A cache that fits its data is kept.
+/// An index cache is a file beside a text file (CTF) that says where each sequence lies, in CNTK's
+/// format. With it, data are opened without scanning them, if the configuration says `cacheIndex =
+/// true`. A cache that fits its data is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   cntk-reader index train.cntk            make the caches that are missing or do not fit
   cntk-reader index train.ctf --check     exit code 1 if the cache is missing or does not fit
-  cntk-reader index train.ctf --force     make the cache anew")]
+  cntk-reader index train.ctf --force     rebuild the cache")]
 pub struct Index {
     /// A configuration, or a text file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Make nothing; exit with 1 if a cache is missing or does not fit its data
+    /// Make no cache; exit with 1 if one is missing or does not fit its data
     #[arg(long, conflicts_with = "force")]
     check: bool,
 
-    /// Make the caches anew, even if they fit
+    /// Rebuild the caches, even if they fit
     #[arg(long)]
     force: bool,
 }
@@ -39,14 +40,14 @@ pub struct Index {
 struct Report {
     schema: u32,
     command: &'static str,
-    caches: Vec<Made>,
+    caches: Vec<CacheReport>,
 }
 
 #[derive(Serialize)]
-struct Made {
+struct CacheReport {
     file: String,
     cache: String,
-    /// As it was found: `fits`, `missing`, `outdated` or `unfit`.
+    /// The state before this command: `fits`, `missing`, `outdated` or `unfit`.
     state: &'static str,
     reason: Option<&'static str>,
     is_made: bool,
@@ -61,7 +62,7 @@ pub fn run(options: &Index, global: &Global) -> Outcome {
     let caches = open(&input, Scan::Sample, global, |reader| reader)?.index_caches()?;
     if caches.is_empty() {
         return Err(Failure::Usage(format!(
-            "'{}' has no text file, which alone has an index cache.",
+            "'{}' has no text file. Only text files have index caches.",
             options.file.display()
         )));
     }
@@ -79,13 +80,13 @@ pub fn run(options: &Index, global: &Global) -> Outcome {
     Ok(if all_fit { Exit::Good } else { Exit::WrongData })
 }
 
-fn make(cache: &IndexCache, options: &Index) -> cntk_reader::Result<Made> {
+fn make(cache: &IndexCache, options: &Index) -> cntk_reader::Result<CacheReport> {
     let found = cache.state()?;
     let reason = if let CacheState::Unfit(reason) = found { Some(reason) } else { None };
     let is_made = !options.check && (options.force || found != CacheState::Fits);
     let begun = Instant::now();
     let size = if is_made { Some(cache.build()?) } else { None };
-    Ok(Made {
+    Ok(CacheReport {
         file: cache.file().to_owned(),
         cache: cache.path()?,
         state: found.name(),
@@ -98,9 +99,9 @@ fn make(cache: &IndexCache, options: &Index) -> cntk_reader::Result<Made> {
     })
 }
 
-impl Made {
+impl CacheReport {
     fn line(&self) -> String {
-        let Made { cache, state, .. } = self;
+        let CacheReport { cache, state, .. } = self;
         let reason = self.reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match (self.bytes, self.sequences, self.seconds) {
             (Some(size), Some(sequences), Some(seconds)) => format!(

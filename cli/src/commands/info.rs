@@ -1,8 +1,8 @@
-//! `cntk-reader info`: what a file or a configuration has.
+//! `cntk-reader info`: describes the contents of data.
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::input::{Checked, Found, Input};
+use crate::input::{Checked, FoundStreams, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
 use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, Storage, StreamInfo};
@@ -16,15 +16,15 @@ use std::path::PathBuf;
 
 /// Show what a file or a configuration has: streams, dimensions, sequences, chunks
 ///
-/// Everything is read, at the speed of training. Where a text file has an index cache that fits, and of a binary file, only some
-/// places are looked at, which takes no time; --full reads everything there as well.
+/// Reads everything, at the speed of training. Only samples of a binary file, and of a text file
+/// with a matching index cache, are read, which takes no time; --full reads all of these as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cntk-reader info train.ctf               what the file has
+  cntk-reader info train.ctf               what is in the file
   cntk-reader info train.ctf --config      a configuration that reads the file
   cntk-reader info feats.scp labels.mlf    features and labels, joined by key
-  cntk-reader info digits.cntk             what the files of a configuration have
+  cntk-reader info digits.cntk             what is in the files of a configuration
   cntk-reader info train.ctf --format json | jq .deserializers[0].streams")]
 pub struct Info {
     /// A configuration, or one or several data files
@@ -35,7 +35,7 @@ pub struct Info {
     #[arg(long)]
     config: bool,
 
-    /// Read everything, also where an index is there
+    /// Read everything, even if there is an index
     #[arg(long)]
     full: bool,
 }
@@ -46,16 +46,16 @@ struct Report {
     schema: u32,
     command: &'static str,
     file: String,
-    /// What the file is.
+    /// The format of the file.
     format: &'static str,
-    /// All samples were looked at; otherwise what is said of samples is seen in some of them.
+    /// Whether all samples were read; otherwise, figures about samples come from some of them.
     complete: bool,
     deserializers: Vec<Deserializer>,
     window: Window,
-    /// What `validate` would list, if all was looked at.
+    /// Number of errors that `validate` would list, if everything was read.
     errors: u64,
     warnings: u64,
-    /// Legal content that is rarely meant: the first notes that `validate` lists.
+    /// Legal but suspicious content: the first notes that `validate` lists.
     notes: Vec<Note>,
 }
 
@@ -67,7 +67,7 @@ struct Note {
     message: String,
 }
 
-/// Notes that are shown.
+/// Maximum number of notes shown.
 const NOTES: usize = 10;
 
 #[derive(Serialize)]
@@ -85,15 +85,16 @@ struct Deserializer {
 
 #[derive(Serialize)]
 struct Index {
-    /// Of the cache: `fits`, `missing`, `outdated` or `unfit`; none for formats without one.
+    /// State of the cache: `fits`, `missing`, `outdated` or `unfit`; `None` for formats without
+    /// one.
     state: Option<&'static str>,
-    /// Where the cache is or would be.
+    /// Path of the cache, even if it is missing.
     cache: Option<String>,
     /// Bytes of memory, if the index was loaded.
     memory: Option<u64>,
 }
 
-/// How many samples sequences have.
+/// Distribution of the numbers of samples of the sequences.
 #[derive(Serialize)]
 struct Quantiles {
     mean: f64,
@@ -111,15 +112,15 @@ struct Stream {
     name: String,
     storage: &'static str,
     element: &'static str,
-    /// None if it differs from sample to sample, as those of images may.
+    /// `None` if it differs from sample to sample, as for images.
     shape: Option<Vec<usize>>,
-    /// The declared dimension; of a file without a configuration the one that it needs.
+    /// The declared dimension, or for a file without a configuration the dimension that it needs.
     dim: Option<usize>,
     /// The least dimension that all samples fit into.
     dim_seen: u64,
     samples: u64,
     values: u64,
-    /// The share of values that are stored.
+    /// The fraction of values that are stored.
     density: Option<f64>,
 }
 
@@ -136,7 +137,7 @@ impl From<WindowUse> for Window {
     }
 }
 
-/// Bytes of a binary file that are looked at without `--full`.
+/// Bytes of a binary file that are read without `--full`.
 const SAMPLE: u64 = 32 << 20;
 
 pub fn run(options: &Info, global: &Global) -> Outcome {
@@ -184,11 +185,11 @@ fn write(mut output: Output, report: &Report) -> Outcome {
     Ok(Exit::Good)
 }
 
-/// A configuration that reads the file.
-fn configuration(input: &Input, found: &Found) -> Result<String, Failure> {
+/// Returns a configuration that reads the file.
+fn configuration(input: &Input, found: &FoundStreams) -> Result<String, Failure> {
     let (options, deserializer) = match (input.format, found) {
-        (_, Found::Files(files)) => return Ok(files.configuration()?),
-        (_, Found::Text(outline)) => {
+        (_, FoundStreams::Files(files)) => return Ok(files.configuration()?),
+        (_, FoundStreams::Text(outline)) => {
             (outline.options().to_configuration()?, outline.deserializer().to_configuration()?)
         }
         (FileFormat::Cbf, _) => (String::new(), CbfDeserializer::new(&input.path).to_configuration()?),
@@ -202,7 +203,7 @@ fn configuration(input: &Input, found: &Found) -> Result<String, Failure> {
 }
 
 impl Report {
-    /// What all data say.
+    /// The report after reading all data.
     fn full(input: &Input, checked: &Checked) -> Report {
         let Checked { data, summary, found } = checked;
         let deserializers = data.members().iter().zip(&summary.streams).map(|(member, statistics)| {
@@ -243,7 +244,7 @@ impl Report {
         }
     }
 
-    /// What indexes and some places of the files say.
+    /// The report from indexes and samples of the files.
     fn brief(input: &Input, brief: &Brief) -> Report {
         let deserializers = brief.members().iter().map(|member| Deserializer {
             name: member.name.clone(),
@@ -297,7 +298,7 @@ fn stream(info: &StreamInfo, seen: &StreamStatistics, found: Option<usize>) -> S
         dim_seen: seen.dim,
         samples: seen.samples,
         values: seen.values,
-        // An id is a number of one of `dim` classes.
+        // An id is the number of one of `dim` classes: it has no density.
         density: (places > 0.0 && info.classes.is_none()).then(|| seen.values as f64 / places),
     }
 }
@@ -352,7 +353,7 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         count(*samples, "sample")
     ))?;
     if !report.complete {
-        output.line("Samples and values are those of some places; --full looks at all.")?;
+        output.line("Samples and values are from a part of the data; --full reads everything.")?;
     }
     if report.errors + report.warnings > 0 {
         let (errors, warnings) = (number(report.errors), number(report.warnings));

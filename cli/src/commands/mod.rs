@@ -1,4 +1,4 @@
-//! The commands, one module each: its options, and what it does.
+//! The commands, one module each, with their options.
 
 pub mod bench;
 pub mod convert;

@@ -1,4 +1,4 @@
-//! `cntk-reader validate`: everything that is wrong with data.
+//! `cntk-reader validate`: finds everything that is wrong with data.
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
@@ -15,11 +15,12 @@ use std::time::Instant;
 
 /// Find everything that is wrong with the data: all errors and warnings, in the order of the data
 ///
-/// The data are read by the parsers that training uses, so what is reported is what reading reports; but reading ends at the
-/// first error that is not tolerated, and validating goes on. Of several deserializers, also the keys are compared.
+/// The data are read by the parsers that training uses, so validating reports what reading reports;
+/// but reading ends at the first error that is not tolerated, and validating goes on. If there are
+/// several deserializers, their keys are compared, too.
 ///
-/// Each finding stands on a line: file:line:offset:stream:key: severity: message. Parts that are not known are empty. Notes
-/// are about data that are legal; they do not change the exit code.
+/// Each finding is one line: file:line:offset:stream:key: severity: message. Unknown parts are
+/// empty. Notes are about legal data; they do not change the exit code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +35,7 @@ pub struct Validate {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Stop after this many errors and warnings; 0: never
+    /// Stop after this many errors and warnings; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "fail_fast")]
     max_errors: u64,
 
@@ -45,7 +46,7 @@ pub struct Validate {
 
 /// A finding as JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct JsonFinding<'a> {
     schema: u32,
     severity: &'static str,
     file: Option<&'a str>,
@@ -58,7 +59,7 @@ struct Line<'a> {
     detail: &'a str,
 }
 
-/// What was found in all.
+/// Totals of the findings.
 #[derive(Serialize)]
 struct Summary {
     schema: u32,
@@ -66,27 +67,27 @@ struct Summary {
     errors: u64,
     warnings: u64,
     notes: u64,
-    /// Everything was looked at.
+    /// Whether everything was read.
     complete: bool,
     bytes: u64,
     seconds: f64,
     gigabytes_per_second: f64,
 }
 
-/// All of the result as one JSON value.
+/// The whole result as one JSON value.
 #[derive(Serialize)]
-struct Whole<'a> {
+struct JsonResult<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     findings: Vec<serde_json::Value>,
 }
 
-/// Log lines of the library: what it warns of when files are opened.
+/// Log lines of the library: its warnings when files are opened.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Finding>>>);
 
 impl Log {
-    /// Collects the library's log lines from here on.
+    /// Starts to collect the library's log lines.
     fn collect() -> Log {
         let log = Log::default();
         let lines = log.clone();
@@ -106,12 +107,12 @@ impl Log {
     }
 }
 
-/// Writes findings, and remembers what they mean for the exit code.
+/// Writes findings, and keeps the exit code that they imply.
 struct Writer {
     output: Output,
-    /// The file that was given, for log lines that name none.
+    /// The given file, for log lines that name none.
     file: String,
-    /// What `--format json` shows at the end.
+    /// Findings that `--format json` writes at the end.
     kept: Vec<serde_json::Value>,
     exit: Exit,
     logged: [u64; 2],
@@ -119,7 +120,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes what the library has logged.
+    /// Writes the collected log lines.
     fn write_logged(&mut self, log: &Log) -> ControlFlow<()> {
         for mut logged in log.take() {
             self.logged[usize::from(logged.severity == Severity::Warning)] += 1;
@@ -159,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// `file:line:offset:stream:key: severity: message`.
+    /// Formats a finding as `file:line:offset:stream:key: severity: message`.
     fn text(&self, finding: &Finding) -> String {
         let place = &finding.location;
         let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
@@ -194,9 +195,9 @@ fn name(severity: Severity) -> &'static str {
     }
 }
 
-fn json(finding: &Finding) -> Line<'_> {
+fn json(finding: &Finding) -> JsonFinding<'_> {
     let place = &finding.location;
-    Line {
+    JsonFinding {
         schema: SCHEMA,
         severity: name(finding.severity),
         file: place.file.as_deref(),
@@ -256,7 +257,7 @@ pub fn run(options: &Validate, global: &Global) -> Outcome {
     match output.form {
         Form::Table => {}
         Form::Ndjson => output.json(&summary)?,
-        Form::Json => output.json(&Whole { summary: &summary, findings: kept })?,
+        Form::Json => output.json(&JsonResult { summary: &summary, findings: kept })?,
     }
     output.finish()?;
     if !global.quiet {

@@ -1,10 +1,10 @@
-//! Running the tool on data that the tests make.
+//! Runs the tool on data that the tests make.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Environment variable with the emulator, and its options, that runs the programs of the processor that the tool is built for:
-/// they cannot be started directly.
+/// Environment variable with the emulator and its options, for tools that are built for another
+/// processor and cannot be started directly.
 const RUNNER: &str = "CNTK_READER_TEST_RUNNER";
 
 /// The tool, to be run.
@@ -32,7 +32,8 @@ pub fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     (status.code().expect("an exit code"), text(stdout), text(stderr))
 }
 
-/// A folder with a text file `data.ctf` of this number of sequences of one sample, in several chunks.
+/// Makes a folder with a text file `data.ctf` of this many sequences of one sample, in several
+/// chunks, and a configuration `data.cntk` that reads it.
 pub fn data(sequences: usize) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let line = |number: usize| format!("|x {} 0.{number} |y {}:1\n", number % 7, number % 5);

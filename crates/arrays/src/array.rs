@@ -1,4 +1,4 @@
-//! One array in a file of its own: its type and its shape, compared with the size of the file.
+//! A single array file: its type and shape, checked against the file size.
 
 use crate::header::{Described, LONGEST, MAGIC};
 use crate::values::{READABLE, ValueType};
@@ -9,25 +9,25 @@ use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
-/// Values that are converted at a time. Their bytes fit into the processor's cache.
+/// Number of values converted at a time. Their bytes fit into the processor's cache.
 const BLOCK: u64 = 32 << 10;
 
 /// An array of at least one row, each with at least one value.
 pub struct Array {
     pub file: DataFile,
     pub value: ValueType,
-    /// Length of the first dimension.
+    /// Size of the first dimension.
     pub rows: u64,
-    /// The other dimensions, the last of which varies fastest.
+    /// Sizes of the other dimensions, of which the last varies fastest.
     pub row_shape: Vec<usize>,
-    /// Values of a row.
+    /// Number of values per row.
     pub row_size: usize,
-    /// Where the values begin.
+    /// Offset of the values in the file.
     offset: u64,
 }
 
 impl Array {
-    /// Opens a file, and compares its header with its size. Errors name the file.
+    /// Opens a file, and checks its header against its size. Errors name the file.
     pub fn open(path: &str) -> Result<Array> {
         let file = DataFile::open(path)?;
         let array = Self::of_file(&file).map_err(|error| error.in_file(path))?;
@@ -51,9 +51,8 @@ impl Array {
             return wrong(message, &detail);
         };
         if !is_c_order && shape.iter().filter(|&&dim| dim > 1).count() > 1 {
-            let message =
-                "The array is in Fortran's order, in which the first dimension varies fastest.".to_owned();
-            let detail = "Expected C's order: save numpy.ascontiguousarray(array).";
+            let message = "The array is in Fortran order: its first dimension varies fastest.".to_owned();
+            let detail = "Expected C order: save numpy.ascontiguousarray(array).";
             return wrong(message, detail);
         }
         let Some((&rows, row_shape)) = shape.split_first() else {
@@ -65,7 +64,7 @@ impl Array {
             return wrong(format!("The array has the shape {shape:?}, and no values."), detail);
         }
         let end = described.bytes(value.size() as u64).and_then(|bytes| bytes.checked_add(offset));
-        // Bytes of a file are addressed by 63 bits, and so are those of a row in memory.
+        // File offsets have 63 bits, and so do sizes of rows in memory.
         let Some(end) = end.filter(|&end| end <= i64::MAX as u64) else {
             let detail = "Expected no more values than a file has room for: the file is damaged.";
             return wrong(format!("The array has the shape {shape:?}."), detail);
@@ -86,18 +85,18 @@ impl Array {
         Ok(Array { file: file.clone(), value, rows, row_shape, row_size, offset })
     }
 
-    /// Bytes of a row in the file.
+    /// Returns the bytes of a row in the file.
     pub fn row_bytes(&self) -> u64 {
         (self.row_size * self.value.size()) as u64
     }
 
-    /// Where a row begins in the file.
+    /// Returns the offset of a row in the file.
     pub fn offset_of(&self, row: u64) -> u64 {
         self.offset + row * self.row_bytes()
     }
 
-    /// Appends the values of rows to a chunk, as `element` or in the [form](ValueType::form) that
-    /// the file has. Runs on a thread of the pool.
+    /// Appends the values of rows to a chunk, converted to `element`, or unchanged if that has a
+    /// [form](ValueType::form). Runs on a thread of the pool.
     pub fn read(&self, rows: Range<u64>, element: ElementType, out: &mut ChunkBuffer) -> Result<()> {
         let read = match self.value.form(element) {
             Some(_) => out.read(&self.file, self.offset_of(rows.start)..self.offset_of(rows.end)),
@@ -136,12 +135,12 @@ impl Array {
         Error::data(message).with_detail(detail).in_file(self.file.path()).at(offset, None)
     }
 
-    /// Calls `each` with all integers of an array of one dimension and their offsets in the file.
+    /// Calls `each` with every integer of a one-dimensional array, and its offset in the file.
     pub fn integers(&self, mut each: impl FnMut(i128, u64) -> Result<()>) -> Result<()> {
         let size = self.value.size();
         if !self.row_shape.is_empty() || self.value.integer(&vec![0; size]).is_none() {
-            let error = Error::data("The array has no list of integers.");
-            let detail = "Expected one dimension, and integers for values.";
+            let error = Error::data("The array is not a list of integers.");
+            let detail = "Expected one dimension, and integer values.";
             return Err(error.with_detail(detail).in_file(self.file.path()).at(MAGIC.len() as u64, None));
         }
         let mut stored: Vec<u8> = room::zeroed(self.rows.min(BLOCK) as usize * size, room::FILE)?;

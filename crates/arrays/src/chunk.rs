@@ -1,7 +1,7 @@
-//! A loaded chunk: its rows of one array after the other, in one buffer.
+//! A loaded chunk: its rows of one array after another, in one buffer.
 
 use crate::array::Array;
-use crate::table::Table;
+use crate::table::RowTable;
 use cntk_reader_core::Result;
 use cntk_reader_core::format::buffer::{BufferPool, ChunkBuffer};
 use cntk_reader_core::format::{LeafChunk, Loaded};
@@ -10,28 +10,28 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView, ValueForm, V
 use cntk_reader_core::stream::StreamInfo;
 use std::sync::Arc;
 
-/// The open arrays: the deserializer and its chunks share them.
+/// The open arrays, shared by the deserializer and its chunks.
 pub struct Arrays {
-    /// One for each array.
+    /// One per array.
     pub streams: Vec<StreamInfo>,
     pub arrays: Vec<Array>,
-    pub table: Table,
+    pub table: RowTable,
     pub buffers: BufferPool,
 }
 
 impl Arrays {
-    /// How a chunk stores the values of a stream.
+    /// Returns the form in which a chunk stores the values of a stream.
     fn form(&self, stream: usize) -> ValueForm {
         let form = self.arrays[stream].value.form(self.streams[stream].element);
         form.unwrap_or(ValueForm::Whole)
     }
 
-    /// Bytes of a row in a chunk.
+    /// Returns the bytes of a row in a chunk.
     fn row_bytes(&self, stream: usize) -> usize {
         self.arrays[stream].row_size * self.form(stream).size(self.streams[stream].element.size())
     }
 
-    /// Bytes of a row of all arrays in a chunk.
+    /// Returns the bytes of one row of all arrays in a chunk.
     pub fn all_row_bytes(&self) -> u64 {
         (0..self.arrays.len()).map(|stream| self.row_bytes(stream) as u64).fold(0, u64::saturating_add)
     }
@@ -41,7 +41,7 @@ pub struct ArrayChunk {
     arrays: Arc<Arrays>,
     id: ChunkId,
     data: ChunkBuffer,
-    /// Where the rows of each array begin in `data`.
+    /// Offset of the rows of each array in `data`.
     starts: Vec<usize>,
 }
 

@@ -1,9 +1,9 @@
-//! The deserializer of arrays: row `i` of each is a sample of sequence `i`, or of the sequence that
-//! a file of lengths puts it into.
+//! The deserializer of arrays: row `i` of each array is a sample of sequence `i`, or of the
+//! sequence to which a file of lengths assigns it.
 
 use crate::array::Array;
 use crate::chunk::{ArrayChunk, Arrays};
-use crate::table::{Table, read_lengths};
+use crate::table::{RowTable, read_lengths};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
 use cntk_reader_core::format::buffer::BufferPool;
@@ -20,41 +20,41 @@ use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
 /// An array to open.
-pub struct Source<'s> {
+pub struct ArraySource<'s> {
     /// The name of its stream.
     pub name: &'s str,
     pub path: &'s str,
     pub defines_mb_size: bool,
 }
 
-/// The deserializer of one or several arrays with equally many rows.
+/// The deserializer of one or more arrays with equal numbers of rows.
 pub struct ArrayDeserializer {
     shared: Arc<Arrays>,
 }
 
 impl ArrayDeserializer {
-    /// Opens arrays. `lengths` is the path of an array with the lengths of sequences, `precision`
-    /// the type of values that are not float64.
+    /// Opens arrays. `lengths` is the path of an array with the lengths of sequences; `precision`
+    /// is the element type of streams from float32 arrays.
     pub fn open<'s>(
-        sources: impl Iterator<Item = Source<'s>>,
+        sources: impl Iterator<Item = ArraySource<'s>>,
         lengths: Option<&str>,
         chunk_bytes: u64,
         precision: ElementType,
         corpus: &Corpus,
     ) -> Result<ArrayDeserializer> {
         let (mut streams, mut arrays) = (Vec::new(), Vec::<Array>::new());
-        for Source { name, path, defines_mb_size } in sources {
+        for ArraySource { name, path, defines_mb_size } in sources {
             let array = Array::open(path).map_err(|error| error.in_stream(name))?;
             if let Some(first) = arrays.first().filter(|first| first.rows != array.rows) {
                 let message = format!("The array has {} rows.", array.rows);
                 let detail = format!(
-                    "Expected {}, as '{}' has: row by row, the arrays of a deserializer are the streams of one sequence.",
+                    "Expected {}, as in '{}': the arrays of a deserializer must have equal numbers of rows.",
                     first.rows,
                     first.file.path()
                 );
                 return Err(Error::data(message).with_detail(detail).in_file(path).in_stream(name));
             }
-            // The first dimension of a stream varies fastest, the last one of an array.
+            // The first dimension of a stream varies fastest, but the last one of an array.
             let shape = array.row_shape.iter().rev().copied().collect();
             let element = array.value.element(precision);
             let mut stream = StreamInfo::new(name, Storage::Dense, element, shape);
@@ -76,11 +76,11 @@ impl ArrayDeserializer {
             Some(path) => read_lengths(&Array::open(path)?, rows)?,
             None => Vec::new(),
         };
-        let none = Table::new(0, Vec::new(), 1, 1)?;
+        let none = RowTable::new(0, Vec::new(), 1, 1)?;
         let mut arrays = Arrays { streams, arrays, table: none, buffers: BufferPool::new(0) };
         let row_bytes = arrays.all_row_bytes();
         arrays.table =
-            Table::new(rows, lengths, row_bytes, chunk_bytes).map_err(|error| error.in_file(&path))?;
+            RowTable::new(rows, lengths, row_bytes, chunk_bytes).map_err(|error| error.in_file(&path))?;
         let largest = arrays.table.chunks.iter().map(|chunk| chunk.samples).max().unwrap_or(0);
         arrays.buffers.expect(largest.saturating_mul(row_bytes));
         Ok(ArrayDeserializer { shared: Arc::new(arrays) })

@@ -1,16 +1,16 @@
-//! The description that an array in a file begins with.
+//! The header of an array file.
 
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
-/// The first bytes of an array.
+/// The first bytes of an array file.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Bytes at the start of an array that its description fits into, or the array is refused.
+/// Maximum size of a header, in bytes.
 pub const LONGEST: usize = cntk_reader_core::limits::LONGEST_ARRAY_HEADER;
 
-/// The description of an array of this type and shape, as version 1.0 of the format has it. Values
-/// follow at a multiple of 64 bytes.
+/// Returns the header of an array of this type and shape, in version 1.0 of the format. The values
+/// then begin at a multiple of 64 bytes.
 pub fn header(element: &str, shape: &[u64]) -> Vec<u8> {
     let dims: String = shape.iter().map(|dim| format!("{dim}, ")).collect();
     let dims = if shape.len() == 1 { dims.trim_end() } else { dims.trim_end_matches(", ") };
@@ -26,29 +26,29 @@ pub fn header(element: &str, shape: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// The description of an array.
+/// The parsed header of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// Type of the values, such as `<f4`.
     pub element: String,
-    /// The last dimension varies fastest. The reverse is called Fortran's order.
+    /// Whether the last dimension varies fastest. The reverse is called Fortran order.
     pub is_c_order: bool,
     pub shape: Vec<u64>,
-    /// Bytes before the values.
+    /// Size of the header in bytes.
     pub size: usize,
 }
 
 impl Described {
-    /// Bytes of a value, for types of a fixed size.
+    /// Returns the bytes of a value, for types of a fixed size.
     pub fn element_size(&self) -> Option<u64> {
         let digits = self.element.trim_start_matches(|c: char| !c.is_ascii_digit());
         let size: u64 = digits.parse().ok().filter(|&size| size > 0)?;
-        // Texts are stored in four bytes a character.
+        // Texts are stored in four bytes per character.
         if self.element.contains('U') { size.checked_mul(4) } else { Some(size) }
     }
 
-    /// Reads the description at the start of an array: `bytes` are its first [`LONGEST`] bytes, or
-    /// all of them. Errors have an offset, and no file yet.
+    /// Parses the header at the start of an array: `bytes` are its first [`LONGEST`] bytes, or all
+    /// of them. Errors have an offset, but no file yet.
     pub fn read(bytes: &[u8]) -> Result<Described> {
         if !bytes.starts_with(MAGIC) {
             let found = quoted(&bytes[..bytes.len().min(MAGIC.len())]);
@@ -56,7 +56,7 @@ impl Described {
             return Err(damaged(message, "Expected the byte 0x93 and 'NUMPY'.", 0));
         }
         let cut = || {
-            let detail = format!("A header has its length in it, and fits into {LONGEST} bytes.");
+            let detail = format!("A header states its length, and has at most {LONGEST} bytes.");
             damaged("The array ends inside its header, or the header is too long.", &detail, bytes.len())
         };
         let (length, before) = match bytes.get(MAGIC.len()) {
@@ -65,48 +65,48 @@ impl Described {
                 (bytes.get(8..12).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize), 12)
             }
             Some(version) => {
-                let message = format!("The array has the version {version} of the format.");
-                return Err(damaged(message, "Expected the version 1, 2 or 3.", MAGIC.len()));
+                let message = format!("The array has version {version} of the format.");
+                return Err(damaged(message, "Expected version 1, 2 or 3.", MAGIC.len()));
             }
             None => return Err(cut()),
         };
         let size = length.and_then(|length| length.checked_add(before)).filter(|&size| size <= bytes.len());
         let size = size.ok_or_else(cut)?;
-        let mut parser = Parser { bytes: &bytes[..size], at: before };
-        let Entries { element, is_c_order, shape } = parser.entries()?;
+        let mut parser = HeaderParser { bytes: &bytes[..size], at: before };
+        let HeaderEntries { element, is_c_order, shape } = parser.entries()?;
         Ok(Described { element, is_c_order, shape, size })
     }
 
-    /// Bytes of all values, each of which takes `value` bytes. `None` if that is no number of 64
-    /// bits, or a row has such a size while there are no rows.
+    /// Returns the bytes of all values, each of which takes `value` bytes. Returns `None` if that,
+    /// or the size of a row, exceeds 64 bits.
     pub fn bytes(&self, value: u64) -> Option<u64> {
         let (rows, row) = self.shape.split_first().unwrap_or((&1, &[]));
-        // Rows first: with none of them, the product of all dimensions says nothing about a row.
+        // Rows last: if there are none, the product of all dimensions would hide the size of a row.
         row.iter().try_fold(value, |size, &dim| size.checked_mul(dim))?.checked_mul(*rows)
     }
 }
 
-/// The error of a header that cannot be read.
+/// Returns the error for an unreadable header.
 fn damaged(message: impl Into<String>, expected: &str, offset: usize) -> Error {
     let error = Error::data(message).with_detail(expected);
     error.with_detail("Write it with numpy.save or numpy.savez.").at(offset as u64, None)
 }
 
 /// The three entries of a header.
-struct Entries {
+struct HeaderEntries {
     element: String,
     is_c_order: bool,
     shape: Vec<u64>,
 }
 
-/// Parses the text of a header, which is a dictionary as Python writes it.
-struct Parser<'b> {
+/// Parses the text of a header, which is a Python dictionary literal.
+struct HeaderParser<'b> {
     bytes: &'b [u8],
     at: usize,
 }
 
-impl Parser<'_> {
-    fn entries(&mut self) -> Result<Entries> {
+impl HeaderParser<'_> {
+    fn entries(&mut self) -> Result<HeaderEntries> {
         let (mut element, mut is_c_order, mut shape) = (None, None, None);
         self.expect(b"{", "a dictionary")?;
         while !self.take(b"}") {
@@ -140,7 +140,9 @@ impl Parser<'_> {
             }
         }
         match (element, is_c_order, shape) {
-            (Some(element), Some(is_c_order), Some(shape)) => Ok(Entries { element, is_c_order, shape }),
+            (Some(element), Some(is_c_order), Some(shape)) => {
+                Ok(HeaderEntries { element, is_c_order, shape })
+            }
             _ => Err(self.wrong("the entries 'descr', 'fortran_order' and 'shape' before")),
         }
     }
@@ -152,9 +154,9 @@ impl Parser<'_> {
             let digits = self.peek().map_or(&[][..], |_| &self.bytes[self.at..]);
             let digits = &digits[..digits.iter().take_while(|byte| byte.is_ascii_digit()).count()];
             let dim = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-            shape.push(dim.ok_or_else(|| self.wrong("the size of a dimension, a number of 64 bits"))?);
+            shape.push(dim.ok_or_else(|| self.wrong("the size of a dimension, a 64-bit number"))?);
             self.at += digits.len();
-            // Python 2 wrote an L behind long integers.
+            // Python 2 wrote an L after long integers.
             self.take(b"L");
             if !self.take(b",") {
                 self.expect(b")", "a comma or the end of the shape")?;
@@ -174,7 +176,7 @@ impl Parser<'_> {
         Ok(text.to_owned())
     }
 
-    /// The next byte that is no white space.
+    /// Skips white space, and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let rest = &self.bytes[self.at..];
         self.at += rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -207,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn headers_are_read_back() {
+    fn headers_round_trip() {
         for shape in [&[][..], &[7], &[0, 3], &[1, 2, 3]] {
             let bytes = header("<f4", shape);
             assert!(bytes.len().is_multiple_of(64) && bytes.ends_with(b"\n"));
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_as_other_programs_write_them() {
+    fn headers_of_other_programs_are_read() {
         let of = |version: u8, text: &str| {
             let length = (text.len() as u32).to_le_bytes();
             let length = if version == 1 { &length[..2] } else { &length };
@@ -288,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_read_back(element in "[<|][a-z][0-9]{1,3}", shape: Vec<u64>) {
+        fn any_header_round_trips(element in "[<|][a-z][0-9]{1,3}", shape: Vec<u64>) {
             let bytes = header(&element, &shape);
             let size = bytes.len();
             let expected = Described { element, is_c_order: true, shape, size };

@@ -1,8 +1,9 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its
-//! interface: arrays of NumPy.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without a stable interface: NumPy
+//! arrays.
 //!
-//! A file (`.npy`) is a [header](header::Described) and the values of one [array](array::Array).
-//! Each array is a stream, and row `i` of each is a sample of the same [sequence](table::Table).
+//! A file (`.npy`) consists of a [header](header::Described) and the values of one
+//! [array](array::Array). Each array is a stream, and row `i` of each is a sample of the same
+//! [sequence](table::RowTable).
 
 #![allow(missing_docs, reason = "internal: names that say everything stand alone")]
 

@@ -1,6 +1,6 @@
 //! Options of the deserializer of arrays.
 
-use crate::deserializer::{ArrayDeserializer, Source};
+use crate::deserializer::{ArrayDeserializer, ArraySource};
 use cntk_reader_core::Result;
 use cntk_reader_core::file::Confinement;
 use cntk_reader_core::format::AnyDeserializer;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 pub struct ArrayOptions {
     /// The arrays; at least one.
     pub streams: Vec<ArrayStream>,
-    /// Path of an array with the lengths of sequences, in rows. Without it each row is a sequence.
+    /// Path of an array with the lengths of sequences, in rows. Without it, each row is a sequence.
     pub lengths: Option<String>,
-    /// Bytes of a chunk.
+    /// Size of a chunk in bytes.
     pub chunk_size: u64,
-    /// Type of the values of streams. Arrays of float64 stay what they are.
+    /// Element type of streams from float32 arrays. Arrays of float64 keep their type.
     pub element: ElementType,
 }
 
-/// An array, which is a stream.
+/// An array, which becomes a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayStream {
     /// Its name.
     pub name: String,
     /// Path of the array.
     pub file: String,
-    /// Minibatches are measured in this stream's samples.
+    /// Whether minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
 }
 
@@ -51,7 +51,7 @@ impl Format for ArrayOptions {
         let Context { corpus, pool, .. } = context;
         let sources = || {
             let streams = self.streams.iter();
-            streams.map(|ArrayStream { name, file, defines_mb_size }| Source {
+            streams.map(|ArrayStream { name, file, defines_mb_size }| ArraySource {
                 name,
                 path: file,
                 defines_mb_size: *defines_mb_size,

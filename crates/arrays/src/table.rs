@@ -1,4 +1,4 @@
-//! The sequences of arrays, which are runs of rows, and the chunks that they are loaded in.
+//! The sequences of arrays, which are runs of rows, and the chunks in which they are loaded.
 
 use crate::array::Array;
 use cntk_reader_core::fingerprint::{SEED, mix};
@@ -8,26 +8,26 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
-/// Rows of a chunk, whatever their size: packers count samples in 32 bits.
-const MOST_ROWS: u64 = i32::MAX as u64;
+/// Maximum number of rows of a chunk: packers count samples in 32 bits.
+const MAX_ROWS: u64 = i32::MAX as u64;
 
-/// Where sequences and chunks begin. The key of a sequence is its number.
-pub struct Table {
+/// The sequences and chunks of arrays. The key of a sequence is its number.
+pub struct RowTable {
     pub chunks: Vec<ChunkInfo>,
-    /// The number of each chunk's first sequence, and that of all sequences.
+    /// Number of the first sequence of each chunk, followed by the number of all sequences.
     firsts: Vec<u64>,
-    /// Empty: each sequence is one row.
+    /// Empty if each sequence is one row.
     lengths: Vec<u32>,
-    /// The first row of each sequence, and the number of all rows; as empty as `lengths`.
+    /// First row of each sequence, followed by the number of all rows; empty if `lengths` is.
     starts: Vec<u64>,
 }
 
-impl Table {
-    /// Divides `rows` rows of `row_bytes` bytes into chunks of up to `chunk_bytes` bytes. A longer
-    /// sequence is a chunk by itself.
-    pub fn new(rows: u64, lengths: Vec<u32>, row_bytes: u64, chunk_bytes: u64) -> Result<Table> {
-        let most = (chunk_bytes / row_bytes.max(1)).clamp(1, MOST_ROWS);
-        let mut table = Table { chunks: Vec::new(), firsts: vec![0], lengths, starts: Vec::new() };
+impl RowTable {
+    /// Divides `rows` rows of `row_bytes` bytes into chunks of at most `chunk_bytes` bytes. A
+    /// longer sequence forms a chunk by itself.
+    pub fn new(rows: u64, lengths: Vec<u32>, row_bytes: u64, chunk_bytes: u64) -> Result<RowTable> {
+        let most = (chunk_bytes / row_bytes.max(1)).clamp(1, MAX_ROWS);
+        let mut table = RowTable { chunks: Vec::new(), firsts: vec![0], lengths, starts: Vec::new() };
         if table.lengths.is_empty() {
             for first in (0..rows).step_by(most as usize) {
                 let count = (rows - first).min(most);
@@ -62,17 +62,17 @@ impl Table {
         room::push(&mut self.firsts, end, room::INDEX)
     }
 
-    /// Number of sequences.
+    /// Returns the number of sequences.
     pub fn total(&self) -> u64 {
         self.firsts.last().copied().unwrap_or(0)
     }
 
-    /// The number of a sequence.
+    /// Returns the number of a sequence.
     pub fn ordinal(&self, id: SequenceId) -> u64 {
         self.firsts[id.chunk as usize] + u64::from(id.index)
     }
 
-    /// Lengths of a chunk's sequences.
+    /// Returns the lengths of a chunk's sequences.
     pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         let (first, end) = (self.firsts[chunk as usize], self.firsts[chunk as usize + 1]);
         match self.lengths.is_empty() {
@@ -81,7 +81,7 @@ impl Table {
         }
     }
 
-    /// Rows of the sequences with these numbers.
+    /// Returns the rows of the sequences with these numbers.
     pub fn rows(&self, sequences: Range<u64>) -> Range<u64> {
         match self.starts.is_empty() {
             true => sequences,
@@ -89,12 +89,12 @@ impl Table {
         }
     }
 
-    /// Rows of a chunk.
+    /// Returns the rows of a chunk.
     pub fn rows_of(&self, chunk: ChunkId) -> Range<u64> {
         self.rows(self.firsts[chunk as usize]..self.firsts[chunk as usize + 1])
     }
 
-    /// The sequence with this key.
+    /// Returns the sequence with this key.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         if key >= self.total() {
             return None;
@@ -110,14 +110,14 @@ impl Table {
         lengths.fold(hash, |hash, (place, &length)| mix(hash, place, length.into()))
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns its memory in bytes.
     pub fn memory(&self) -> u64 {
         let of_chunks = size_of_val(self.chunks.as_slice()) + size_of_val(self.firsts.as_slice());
         (of_chunks + size_of_val(self.lengths.as_slice()) + size_of_val(self.starts.as_slice())) as u64
     }
 }
 
-/// Reads the lengths of sequences, whose sum has to be the number of rows.
+/// Reads the lengths of sequences, which must add up to the number of rows.
 pub fn read_lengths(array: &Array, rows: u64) -> Result<Vec<u32>> {
     let mut lengths = room::with_capacity(usize::try_from(array.rows).unwrap_or(usize::MAX), room::INDEX)?;
     let mut sum = 0;
@@ -128,8 +128,7 @@ pub fn read_lengths(array: &Array, rows: u64) -> Result<Vec<u32>> {
         let Some(fitting) = u32::try_from(length).ok().filter(|&one| one > 0 && u64::from(one) <= left)
         else {
             let message = format!("Sequence {} has the length {length}.", lengths.len());
-            let detail =
-                format!("Expected 1 to {left}, the rows of the arrays that are left. Correct the lengths.");
+            let detail = format!("Expected 1 to {left}, the number of remaining rows. Correct the lengths.");
             return Err(wrong(message, detail).at(offset, None));
         };
         sum += u64::from(fitting);
@@ -137,8 +136,11 @@ pub fn read_lengths(array: &Array, rows: u64) -> Result<Vec<u32>> {
         Ok(())
     })?;
     if sum != rows {
-        let message = format!("The lengths of all sequences are {sum} rows together.");
-        return Err(wrong(message, format!("Expected {rows}, the rows of the arrays. Correct the lengths.")));
+        let message = format!("The lengths of all sequences add up to {sum} rows.");
+        return Err(wrong(
+            message,
+            format!("Expected {rows}, the number of rows of the arrays. Correct the lengths."),
+        ));
     }
     Ok(lengths)
 }

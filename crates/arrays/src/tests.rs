@@ -1,6 +1,6 @@
-//! Arrays, sound and damaged, from files to loaded chunks.
+//! Valid and damaged arrays, from files to loaded chunks.
 
-use crate::deserializer::Source;
+use crate::deserializer::ArraySource;
 use crate::header::header;
 use crate::{ArrayDeserializer, ArrayOptions};
 use cntk_reader_core::corpus::Corpus;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::sync::Arc;
 
-/// Arrays in a folder of their own.
+/// Array files in a temporary folder.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -39,12 +39,12 @@ impl Files {
         let (paths, lengths): (Vec<_>, _) =
             (names.iter().map(|name| self.path(name)).collect(), lengths.map(|name| self.path(name)));
         let sources = names.iter().zip(&paths);
-        let sources = sources.map(|(name, path)| Source { name, path, defines_mb_size: false });
+        let sources = sources.map(|(name, path)| ArraySource { name, path, defines_mb_size: false });
         let (corpus, float) = (Corpus::Numeric, ElementType::Float);
         ArrayDeserializer::open(sources, lengths.as_deref(), chunk_bytes, float, &corpus)
     }
 
-    /// The error of opening an array, or of loading it.
+    /// Returns the error of opening an array or of loading it.
     fn error(&self, name: &str, lengths: Option<&str>) -> Error {
         match self.open(&[name], lengths, 1 << 20) {
             Err(error) => error,
@@ -57,7 +57,7 @@ fn load(opened: &ArrayDeserializer, chunk: u32) -> Result<Arc<dyn Chunk>> {
     Pool::shared().expect("a pool").install(|| opened.load(chunk))
 }
 
-/// The stored values of all sequences of a stream, and their form.
+/// Returns the stored values of all sequences of a stream, and their form.
 fn stored(opened: &ArrayDeserializer, stream: usize) -> Result<Vec<(ValueForm, Vec<u8>)>> {
     let mut found = Vec::new();
     for (number, info) in (0..).zip(opened.chunks()) {
@@ -142,7 +142,7 @@ fn chunks_are_bounded_and_keep_sequences_whole() {
         assert_eq!(keys, (0..keys.len() as u64).collect::<Vec<_>>());
         assert_eq!(opened.find(keys.len() as u64), None);
     }
-    // Other lengths are other sequences.
+    // Other lengths make other sequences.
     let fingerprint = |lengths| files.open(&["x"], lengths, 1 << 20).expect("an array").fingerprint(None);
     assert_ne!(fingerprint(None), fingerprint(Some("n")));
 }
@@ -160,7 +160,7 @@ fn errors_say_what_to_do() {
     for (name, bytes, offset, words) in [
         ("magic", b"|x 1 2\n|x 3 4\n".to_vec(), 0, "it begins with '|x 1 2'"),
         ("empty", Vec::new(), 0, "Expected the byte 0x93 and 'NUMPY'"),
-        ("version", [&sound[..6], b"\x04\0", &sound[8..]].concat(), 6, "Expected the version 1, 2 or 3"),
+        ("version", [&sound[..6], b"\x04\0", &sound[8..]].concat(), 6, "Expected version 1, 2 or 3"),
         ("cut", sound[..50].to_vec(), 50, "ends inside its header"),
         ("short", sound[..sound.len() - 1].to_vec(), 135, "has 135 bytes and should have 136"),
         ("long", [&sound[..], &sound].concat(), 136, "remove what follows it"),
@@ -192,7 +192,7 @@ fn errors_say_what_to_do() {
         );
         assert_eq!(place.stream.as_deref(), Some(name), "{error}");
     }
-    // One row or one column is the same in both orders.
+    // With one row or one column, both orders are the same.
     let one = fortran(&[6, 1]);
     files.write("one", &one);
     assert!(files.open(&["one"], None, 1).is_ok());
@@ -206,9 +206,9 @@ fn wrong_lengths_and_rows_are_errors() {
     for (name, element, bytes, words) in [
         ("zero", "|u1", &[2u8, 0, 3][..], "Sequence 1 has the length 0."),
         ("many", "|u1", &[2, 4], "Expected 1 to 3"),
-        ("few", "|u1", &[2, 2], "are 4 rows together"),
+        ("few", "|u1", &[2, 2], "add up to 4 rows"),
         ("negative", "|i1", &[2, 0xff], "Sequence 1 has the length -1."),
-        ("floats", "<f4", &[0; 8], "Expected one dimension, and integers"),
+        ("floats", "<f4", &[0; 8], "Expected one dimension, and integer values"),
     ] {
         let count = bytes.len() as u64 / if element == "<f4" { 4 } else { 1 };
         files.array(name, element, &[count], bytes);
@@ -220,7 +220,7 @@ fn wrong_lengths_and_rows_are_errors() {
     assert!(error.to_string().contains("The array has 4 rows. Expected 5"), "{error}");
     assert_eq!(error.location().stream.as_deref(), Some("y"));
     let symbolic = ArrayDeserializer::open(
-        [Source { name: "x", path: &files.path("x"), defines_mb_size: false }].into_iter(),
+        [ArraySource { name: "x", path: &files.path("x"), defines_mb_size: false }].into_iter(),
         None,
         9,
         ElementType::Float,
@@ -233,7 +233,7 @@ fn wrong_lengths_and_rows_are_errors() {
 }
 
 #[test]
-fn an_array_that_changes_while_it_is_open_is_an_error() {
+fn array_changed_while_open_is_an_error() {
     let files = Files::new();
     for (element, size) in [("|u1", 1), ("<i4", 4)] {
         files.array("x", element, &[100], &vec![0; 100 * size]);
@@ -245,7 +245,7 @@ fn an_array_that_changes_while_it_is_open_is_an_error() {
 }
 
 proptest! {
-    /// Damage is an error with a file, or other values; nothing panics.
+    /// Damage leads to an error that names a file, or to other values, but never to a panic.
     #[test]
     fn damaged_files_are_errors_or_data(at in 0usize..200, byte: u8, cut in 0usize..400) {
         let files = Files::new();

@@ -1,4 +1,4 @@
-//! Types of values, and their conversion to those of streams.
+//! Value types of arrays, and their conversion to element types of streams.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
@@ -6,14 +6,14 @@ use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::stream::{Element, ElementType, f16};
 use cntk_reader_core::with_element;
 
-/// The type of the values of an array.
+/// The value type of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     /// One byte, 0 or 1.
     Bool,
-    /// An integer of this many bytes.
+    /// An unsigned integer of this many bytes.
     Unsigned(usize),
-    /// An integer of this many bytes, with a sign.
+    /// A signed integer of this many bytes.
     Signed(usize),
     /// 16-bit IEEE float.
     Half,
@@ -21,7 +21,7 @@ pub enum ValueType {
     Double,
 }
 
-/// The type of an array of a stream's values, as a header names it.
+/// Returns the name in a header of a stream's element type.
 pub fn name_of(element: ElementType) -> &'static str {
     match element {
         ElementType::Float => "<f4",
@@ -31,17 +31,17 @@ pub fn name_of(element: ElementType) -> &'static str {
         ElementType::UInt8 => "|u1",
         ElementType::Int32 => "<i4",
         ElementType::Int64 => "<i8",
-        // As the package ml_dtypes writes it; NumPy itself has no such type.
+        // As written by the package ml_dtypes; NumPy itself has no such type.
         ElementType::BFloat16 => "<V2",
         ElementType::Bool => "|b1",
     }
 }
 
-/// The types of values that can be read, for messages.
+/// The readable value types, for messages.
 pub const READABLE: &str = "float16, float32, float64, bool, or integers of 8 to 64 bits, lowest byte first";
 
 impl ValueType {
-    /// The type that a header names, such as `<f4`.
+    /// Parses a type name from a header, such as `<f4`.
     pub fn of(name: &str) -> Option<ValueType> {
         let (order, name) = match name.as_bytes().first()? {
             b'<' | b'>' | b'=' | b'|' => name.split_at(1),
@@ -61,7 +61,7 @@ impl ValueType {
         (order != ">" || size == 1).then_some(value)
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     pub fn size(self) -> usize {
         match self {
             ValueType::Bool => 1,
@@ -72,15 +72,15 @@ impl ValueType {
         }
     }
 
-    /// The element type of a stream of such values, where floats have the type `precision` unless
-    /// the file has doubles: that of the file, or the smallest one that has all of its integers.
+    /// Returns the element type of a stream of such values: the type in the file, or the smallest
+    /// one that represents all of its integers. float32 becomes `precision`.
     pub fn element(self, precision: ElementType) -> ElementType {
         match self {
             ValueType::Bool => ElementType::Bool,
             ValueType::Unsigned(1) => ElementType::UInt8,
             ValueType::Signed(1 | 2) => ElementType::Int16,
             ValueType::Signed(4) | ValueType::Unsigned(2) => ElementType::Int32,
-            // Greater integers than those of 64 bits with a sign are refused when they are read.
+            // Integers beyond the signed 64-bit range are refused when they are read.
             ValueType::Signed(_) | ValueType::Unsigned(_) => ElementType::Int64,
             ValueType::Half => ElementType::Float16,
             ValueType::Double => ElementType::Double,
@@ -88,8 +88,8 @@ impl ValueType {
         }
     }
 
-    /// The form in which a chunk stores the values as the file has them. `None` if they have to be
-    /// converted or, as truth values, checked.
+    /// Returns the form in which a chunk stores the values unchanged. Returns `None` if they must
+    /// be converted or, as booleans, checked.
     pub fn form(self, element: ElementType) -> Option<ValueForm> {
         match (self, element) {
             (ValueType::Unsigned(1), ElementType::UInt8)
@@ -104,8 +104,8 @@ impl ValueType {
         }
     }
 
-    /// Calls `append` with the values that `bytes` are, as values of a stream. Gives the number of
-    /// the first one that the stream's type cannot hold, and does not call `append` then.
+    /// Calls `append` with the values in `bytes`, converted to the element type. If the type cannot
+    /// represent a value, returns the index of the first such value without calling `append`.
     pub fn convert(
         self,
         bytes: &[u8],
@@ -154,7 +154,7 @@ impl ValueType {
         Ok(None)
     }
 
-    /// The integer that `bytes` are. `None` if the type is no integer.
+    /// Returns the integer in `bytes`, or `None` if the type is not integral.
     pub fn integer(self, bytes: &[u8]) -> Option<i128> {
         let is_negative = match self {
             ValueType::Signed(_) => bytes.last().is_some_and(|&last| last >= 0x80),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_known_by_their_names() {
+    fn type_names_are_parsed() {
         for (name, value) in [
             ("<f4", Some(ValueType::Float)),
             ("f8", Some(ValueType::Double)),

@@ -1,16 +1,17 @@
-//! Bytes that the library hands out for good: checkpoints.
+//! Byte buffers owned by the caller: checkpoints.
 
 use super::call::{call, given};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use std::mem::MaybeUninit;
 
-/// Bytes that the caller owns; free them with cntk_reader_buffer_free.
+/// A buffer of bytes, owned by the caller. Free it with cntk_reader_buffer_free.
 ///
-/// Threads: immutable, may be shared. Independent of the reader that made it.
+/// Threads: immutable, may be shared. It may outlive its reader.
 pub struct cntk_reader_buffer(pub(super) Vec<u8>);
 
-/// Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
+/// Gets the bytes of a buffer: a pointer that is valid as long as the buffer, and the number of
+/// bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_buffer_get_bytes(
     buffer: Option<&cntk_reader_buffer>,

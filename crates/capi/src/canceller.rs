@@ -1,4 +1,4 @@
-//! What ends calls that take long.
+//! Cancellation of long-running calls.
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
@@ -6,17 +6,19 @@ use super::status::cntk_reader_status;
 use cntk_reader_core::runtime::cancel::Canceller;
 use std::mem::MaybeUninit;
 
-/// Ends calls that take long, from another thread: opening, the start of an epoch, setting a configuration, reading, and
-/// restoring. Make it with cntk_reader_canceller_create, set it as `canceller` of a cntk_reader_source, and free it with
-/// cntk_reader_canceller_free. It may serve several readers, whose calls it ends together.
+/// Cancels long-running calls from another thread: opening a reader, starting an epoch, setting a
+/// configuration, reading and restoring. Create it with cntk_reader_canceller_create, set it as
+/// `canceller` of a cntk_reader_source, and free it with cntk_reader_canceller_free. It may serve
+/// several readers, whose calls it cancels together.
 ///
-/// Code of users (deserializers, transforms, mounted file systems) is not interrupted. Where it runs on threads of its own, the
-/// call stops waiting for it; where it runs in the call, the call ends after it.
+/// User code (deserializers, transforms, mounted file systems) is not interrupted. If it runs on
+/// another thread, the call stops waiting for it; if it runs on the thread of the call, the call
+/// ends after it.
 ///
 /// Threads: may be shared.
 pub struct cntk_reader_canceller(pub(super) Canceller);
 
-/// Makes a canceller, which the caller owns.
+/// Creates a canceller, which the caller owns.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_canceller_create(
     canceller: Option<&mut MaybeUninit<*mut cntk_reader_canceller>>,
@@ -29,10 +31,11 @@ pub extern "C" fn cntk_reader_canceller_create(
     })
 }
 
-/// Ends the calls in progress of the readers that were opened with this canceller, opening included: they return
-/// CNTK_READER_STATUS_CANCELLED soon, and have changed nothing. Made again, such a call continues where it stood, and no
-/// minibatch is lost. Gives 1 if there is a call to be ended, else 0: then nothing happens, and the next call is not affected.
-/// Returns at once. May be called from any thread, but not from a handler of signals.
+/// Cancels the running calls of all readers that were opened with this canceller, including the
+/// opening. They soon return CNTK_READER_STATUS_CANCELLED without effect. The same call made again
+/// continues where it stopped, and no minibatch is lost. `ends` is set to 1 if there was a call to
+/// cancel, otherwise to 0: then nothing happens, and the next call is not affected. Returns at
+/// once. May be called from any thread, but not from a signal handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_canceller_cancel(
     canceller: Option<&cntk_reader_canceller>,
@@ -46,7 +49,8 @@ pub extern "C" fn cntk_reader_canceller_cancel(
     })
 }
 
-/// Frees a canceller. NULL is allowed. Readers that were opened with it stay usable; nothing ends their calls any more.
+/// Frees a canceller. NULL is allowed. Readers that were opened with it stay usable, but their
+/// calls can no longer be cancelled.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_canceller_free(canceller: Option<Box<cntk_reader_canceller>>) {
     guard_silently(|| drop(canceller));

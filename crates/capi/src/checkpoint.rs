@@ -7,8 +7,9 @@ use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use std::mem::MaybeUninit;
 
-/// Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
-/// most modes. It stands for the position after the minibatch that was read last. The caller owns the buffer.
+/// Saves a checkpoint of the position after the most recently read minibatch. It continues exactly
+/// in every mode. It is opaque, versioned and checksummed, and has a few hundred bytes in most
+/// modes. The caller owns the buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_checkpoint_save(
     reader: Option<&cntk_reader>,
@@ -23,12 +24,12 @@ pub extern "C" fn cntk_reader_checkpoint_save(
     })
 }
 
-/// Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it.
-/// Also starts the epoch that it was taken in, so that a new reader can continue at once, as the
-/// worker that saved it. A reader whose number of workers and rank were set, by
-/// cntk_reader_epoch_start or cntk_reader_configuration_set, keeps them. A checkpoint of other data,
-/// of another configuration, or one that these workers cannot continue exactly is refused with an
-/// error that says what differs; the reader is then as before.
+/// Restores a checkpoint of `size` bytes: the next minibatch is the one that followed it. This also
+/// starts the epoch in which it was saved, so that a new reader can continue at once, as the worker
+/// that saved it. A reader whose number of workers and rank were set, by cntk_reader_epoch_start or
+/// cntk_reader_configuration_set, keeps them. A checkpoint is refused if the data or the
+/// configuration differ, or if these workers cannot continue it exactly; the error says what
+/// differs, and the reader is unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
     reader: *mut cntk_reader,
@@ -37,16 +38,17 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes, as documented above.
+        // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
+        // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         unsafe { input(reader, "reader") }?.with(|reader| reader.restore(checkpoint))
     })
 }
 
-/// As cntk_reader_checkpoint_restore, where the values of the data were changed on purpose since the checkpoint was saved: the
-/// sequences must be the same, in their keys and lengths.
+/// Restores a checkpoint like cntk_reader_checkpoint_restore, but allows values of the data to have
+/// changed since it was saved. The sequences must have the same keys and lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_checkpoint_restore_over_changed_values(
     reader: *mut cntk_reader,
@@ -55,10 +57,11 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore_over_changed_values(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes, as documented above.
+        // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
+        // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         unsafe { input(reader, "reader") }?.with(|reader| reader.restore_over_changed_values(checkpoint))
     })
 }

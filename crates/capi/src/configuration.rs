@@ -1,4 +1,4 @@
-//! Sizes, workers and flags of the minibatches to come.
+//! Sizes, workers and flags of the minibatches that follow.
 
 use super::call::{call, given, input};
 use super::error::cntk_reader_error;
@@ -9,7 +9,8 @@ use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::ReadConfig;
 use std::mem::MaybeUninit;
 
-/// Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
+/// Sizes, workers and flags of the minibatches that follow. Initialize with
+/// CNTK_READER_CONFIGURATION_INIT.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_configuration {
@@ -17,21 +18,22 @@ pub struct cntk_reader_configuration {
     pub struct_size: usize,
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
+    /// Rank of this worker, from 0. CNTK_READER_NO_RANK, the initial value, is an error if there
+    /// are several workers.
     pub rank: u64,
-    /// Minibatch size in samples of all workers together, at least 1.
+    /// Global minibatch size: samples of all workers together, at least 1.
     pub minibatch_size: u64,
-    /// Time steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. An epoch starts with the
-    /// configuration's `truncationLength` whatever stands here.
+    /// Time steps of a truncated minibatch; 0 unless the configuration has `truncated = true`.
+    /// Starting an epoch ignores this and uses the configuration's `truncationLength`.
     pub truncation_length: u64,
-    /// Steps by which the truncated minibatches of one sequence overlap. An epoch starts with the configuration's
-    /// `rightSplice` whatever stands here.
+    /// Overlap, in steps, of consecutive truncated minibatches of a sequence. Starting an epoch
+    /// ignores this and uses the configuration's `rightSplice`.
     pub right_splice: u64,
     /// 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
     pub cross_sweeps: u64,
 }
 
-// SAFETY: nothing but integers.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_configuration {
     const NAME: &'static str = "cntk_reader_configuration";
 }
@@ -50,10 +52,10 @@ impl Default for cntk_reader_configuration {
     }
 }
 
-/// The rank of a worker that has not said which one it is: `CNTK_READER_NO_RANK`.
+/// CNTK_READER_NO_RANK: the rank is not set.
 pub(super) const NO_RANK: u64 = u64::MAX;
 
-/// The flag whether minibatches continue past the end of a sweep.
+/// Parses the flag `cross_sweeps`.
 fn cross_sweeps(flag: u64) -> Result<bool> {
     match flag {
         0 | 1 => Ok(flag == 1),
@@ -61,13 +63,15 @@ fn cross_sweeps(flag: u64) -> Result<bool> {
     }
 }
 
-/// The rank of a worker. Without one, each of several would read the share of the first.
+/// Checks that a rank is set: without it, each of several workers would read the share of the
+/// first.
 fn rank(rank: u64, workers: u64) -> Result<u64> {
     match (rank, workers) {
         (NO_RANK, 0 | 1) => Ok(0),
         (NO_RANK, _) => {
-            let message = format!("There are {workers} workers, and which of them this one is was not said.");
-            let detail = format!("Set 'rank', from 0 to {}, another one in each worker.", workers - 1);
+            let message = format!("There are {workers} workers, but 'rank' is not set.");
+            let detail =
+                format!("Set 'rank' to a different number, from 0 to {}, in each worker.", workers - 1);
             Err(Error::argument(message).with_detail(detail))
         }
         _ => Ok(rank),
@@ -102,8 +106,8 @@ impl From<ReadConfig> for cntk_reader_configuration {
     }
 }
 
-/// Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
-/// reader had begun are not continued (CNTK 2.7 drops them too).
+/// Changes sizes, workers and flags between two minibatches of an epoch. The position in the data
+/// is kept. Sequences that a truncated reader has begun are not continued, as in CNTK 2.7.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_configuration_set(
     reader: *mut cntk_reader,
@@ -111,16 +115,18 @@ pub unsafe extern "C" fn cntk_reader_configuration_set(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
+        // member.
         let configuration = unsafe { sized::read(configuration, cntk_reader_configuration::default()) }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         unsafe { input(reader, "reader") }?.with(|reader| reader.configure(&configuration.try_into()?))
     })
 }
 
-/// Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
-/// set. An epoch must have been started, or a checkpoint restored.
+/// Gets the sizes, workers and flags in force, including those of a restored checkpoint.
+/// `configuration->struct_size` must be set. An epoch must have been started, or a checkpoint
+/// restored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_configuration_get(
     reader: Option<&cntk_reader>,
@@ -128,7 +134,8 @@ pub unsafe extern "C" fn cntk_reader_configuration_get(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: NULL, which `new` refuses, or the caller's struct with its size in the first
+        // member.
         let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(configuration) }?);
         place.set(reader.with(|reader| reader.config())?.into());
         Ok(())

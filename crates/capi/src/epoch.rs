@@ -11,7 +11,7 @@ use cntk_reader_engine::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_engine::reader::{Epoch, EpochState};
 use std::mem::MaybeUninit;
 
-/// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
+/// Parameters of an epoch. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_epoch {
@@ -19,9 +19,10 @@ pub struct cntk_reader_epoch {
     pub struct_size: usize,
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of the workers this reader is, from 0. CNTK_READER_NO_RANK, the initial value, is an error with several workers.
+    /// Rank of this worker, from 0. CNTK_READER_NO_RANK, the initial value, is an error if there
+    /// are several workers.
     pub rank: u64,
-    /// Minibatch size in samples of all workers together, at least 1.
+    /// Global minibatch size: samples of all workers together, at least 1.
     pub minibatch_size: u64,
     /// As in cntk_reader_configuration.
     pub truncation_length: u64,
@@ -29,18 +30,18 @@ pub struct cntk_reader_epoch {
     pub right_splice: u64,
     /// 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
     pub cross_sweeps: u64,
-    /// Size of the epoch in samples of all workers, CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES. Ignored if
-    /// `sweeps` is not CNTK_READER_UNLIMITED_SWEEPS.
+    /// Size of the epoch in samples of all workers, CNTK_READER_ONE_SWEEP or
+    /// CNTK_READER_UNLIMITED_SAMPLES. Ignored if `sweeps` is not CNTK_READER_UNLIMITED_SWEEPS.
     pub samples: u64,
     /// Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
     pub sweeps: u64,
-    /// Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps.
-    /// Where chunks list their sequences only when they are loaded, and `samples` is the size, one
-    /// after 0 has to follow the epoch before it.
+    /// Number of the epoch, from 0: it begins at sample `index` * size of the endless sequence of
+    /// sweeps. If chunks list their sequences only when they are loaded, and `samples` is the size,
+    /// an epoch other than the first must directly follow the previous one.
     pub index: u64,
 }
 
-// SAFETY: nothing but integers.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_epoch {
     const NAME: &'static str = "cntk_reader_epoch";
 }
@@ -81,18 +82,18 @@ impl TryFrom<cntk_reader_epoch> for Epoch {
     }
 }
 
-/// How far an epoch has come.
+/// State of an epoch.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_epoch_state {
-    /// No epoch was started yet, and no checkpoint restored.
+    /// No epoch was started and no checkpoint restored yet.
     CNTK_READER_EPOCH_NONE = 0,
     /// The epoch was started, and its end was not reported yet.
     CNTK_READER_EPOCH_STARTED = 1,
-    /// A checkpoint from its middle was restored: cntk_reader_epoch_start_next goes on with the
-    /// rest of it.
+    /// A checkpoint from the middle of the epoch was restored: cntk_reader_epoch_start_next
+    /// continues with the rest of it.
     CNTK_READER_EPOCH_RESUMED = 2,
-    /// The end of the epoch was reported: cntk_reader_minibatch_next gave
+    /// The end of the epoch was reported: cntk_reader_minibatch_next returned
     /// CNTK_READER_OUTCOME_END_OF_EPOCH, or cntk_reader_minibatch_read a minibatch past the end.
     CNTK_READER_EPOCH_OVER = 3,
 }
@@ -118,8 +119,9 @@ impl From<Epoch> for cntk_reader_epoch {
     }
 }
 
-/// Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
-/// read, except after cntk_reader_checkpoint_restore. May be called at any time, also in the middle of an epoch.
+/// Starts an epoch: moves to its first sample and sets sizes, workers and flags. Required before
+/// the first minibatch is read, except after cntk_reader_checkpoint_restore. May be called at any
+/// time, even in the middle of an epoch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_start(
     reader: *mut cntk_reader,
@@ -130,18 +132,18 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
         // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
         // member.
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         unsafe { input(reader, "reader") }?.with(|reader| reader.start_epoch(&epoch.try_into()?))
     })
 }
 
-/// Starts the epoch after the one in force and gives its number, from 0: for training loops that
-/// read one epoch after the other. `epoch` says its size, workers and flags; its member `index` is
-/// ignored. Without an epoch in force, or after one without an end, it is number 0. After
-/// cntk_reader_checkpoint_restore the first call goes on with the rest of the checkpoint's epoch,
-/// unless its end was reported before. An error if the epoch in force has another size, because the
-/// number of the next one is not known then: cntk_reader_epoch_start sets it.
+/// Starts the epoch after the current one, and writes its number to `index`, counted from 0. For
+/// training loops that read one epoch after another. `epoch` has its size, workers and flags; its
+/// member `index` is ignored. Without a current epoch, or after one without an end, the number is
+/// 0. After cntk_reader_checkpoint_restore the first call continues with the rest of the
+/// checkpoint's epoch, unless its end was already reported. If the current epoch has a different
+/// size, the next number is unknown, and the call fails: use cntk_reader_epoch_start.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_start_next(
     reader: *mut cntk_reader,
@@ -161,8 +163,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start_next(
     })
 }
 
-/// Gives the epoch in force, that of a restored checkpoint too, as it was started, and how far it
-/// has come. `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
+/// Gets the current epoch as it was started, or that of a restored checkpoint, and its state.
+/// `epoch->struct_size` must be set. If there is none, `epoch` gets its initial values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_get(
     reader: Option<&cntk_reader>,

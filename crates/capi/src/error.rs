@@ -1,4 +1,4 @@
-//! Errors as objects that the caller owns.
+//! Error objects, owned by the caller.
 
 use super::finalizer::Userdata;
 use super::sized::{Sized, SizedOutput};
@@ -9,7 +9,7 @@ use cntk_reader_core::error::{Cause, ExceptionClass};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
-/// Which C++ exception CNTK throws where this error is reported.
+/// The C++ exception that CNTK throws for this error.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_exception {
@@ -21,7 +21,8 @@ pub enum cntk_reader_exception {
     CNTK_READER_EXCEPTION_INVALID_ARGUMENT = 3,
 }
 
-/// What went wrong and where. A call that fails hands one out; free it with cntk_reader_error_free.
+/// An error with its message and location. Returned by a failing call; free it with
+/// cntk_reader_error_free.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_error {
@@ -89,42 +90,46 @@ impl cntk_reader_error {
 pub struct cntk_reader_error_info {
     /// sizeof(cntk_reader_error_info), set by the caller.
     pub struct_size: usize,
-    /// What went wrong: the status that the failing call returned.
+    /// Kind of the error: the status that the failing call returned.
     pub kind: cntk_reader_status,
-    /// CNTK's type of exception.
+    /// The exception that CNTK throws.
     pub exception: cntk_reader_exception,
-    /// The message alone: CNTK's words where CNTK has any. Its wording may change between versions.
+    /// The message alone, in CNTK's words where CNTK reports the same error. Its wording may change
+    /// between versions.
     pub message: *const c_char,
-    /// What the message does not say: what was found, what was expected, what to do about it. "" if there is nothing to
+    /// Details: what was found, what was expected, what to do about it. "" if there is nothing to
     /// add.
     pub detail: *const c_char,
-    /// Path of the data file as the configuration wrote it, or of the configuration file; or NULL.
+    /// Path of the data file as written in the configuration, or path of the configuration file; or
+    /// NULL.
     pub file: *const c_char,
     /// Byte offset from the start of the file, or CNTK_READER_UNKNOWN.
     pub offset: u64,
-    /// Line in the file, or in the text of a configuration that is no file, from 1; 0 if it is not known.
+    /// Line in the file, or in the text of a configuration without a file, from 1; 0 if unknown.
     pub line: u64,
     /// Name of the stream, or NULL.
     pub stream: *const c_char,
     /// Key of the sequence as text, or NULL.
     pub key: *const c_char,
-    /// Column in a line of a configuration: the number of the character, from 1. 0 for other errors.
+    /// Column in the configuration in characters, from 1; 0 for other errors.
     pub column: u64,
 }
 
-// SAFETY: plain members; the two enums are only ever written.
+// SAFETY: `repr(C)`, begins with a `usize`, and has integers and pointers, for which zero is valid,
+// and two enums, which are only written.
 unsafe impl Sized for cntk_reader_error_info {
     const NAME: &'static str = "cntk_reader_error_info";
 }
 
-/// Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or
-/// `info->struct_size` is not set.
+/// Gets the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL
+/// or `info->struct_size` is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_error_describe(
     error: Option<&cntk_reader_error>,
     info: *mut cntk_reader_error_info,
 ) -> cntk_reader_status {
-    // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+    // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+    // first member.
     match (error, unsafe { SizedOutput::new(info) }) {
         (Some(error), Ok(info)) => {
             info.set(error.info());
@@ -134,15 +139,16 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
     }
 }
 
-/// The message with all that is known of the place, for people: UTF-8, NUL-terminated, valid as long as the error. It is
-/// one line; for a mistake in a configuration's text two more follow, which show the mistake. For NULL: "".
+/// Returns the message and the location for display: UTF-8, NUL-terminated, valid as long as the
+/// error. It is one line; for an error in the text of a configuration, two more lines show the
+/// place. For NULL it is "".
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_error_get_text(error: Option<&cntk_reader_error>) -> *const c_char {
     error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
 }
 
-/// The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long
-/// as the error.
+/// Returns the object that a failing callback has attached with cntk_reader_failure_set_cause, or
+/// NULL. It is valid at least as long as the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_error_get_cause(error: Option<&cntk_reader_error>) -> *mut c_void {
     let cause = error.and_then(|error| error.cause.as_ref());

@@ -1,4 +1,4 @@
-//! How callbacks say why they fail.
+//! Error reports of callbacks.
 
 use super::call::guard_silently;
 use super::finalizer::{Userdata, cntk_reader_finalizer};
@@ -8,7 +8,7 @@ use cntk_reader_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// Where a callback that fails says why: see cntk_reader_failure_set_message.
+/// Receives the error of a failing callback: see cntk_reader_failure_set_message.
 ///
 /// Threads: exclusive, during the callback only.
 #[derive(Default)]
@@ -18,8 +18,8 @@ pub struct cntk_reader_failure {
 }
 
 impl cntk_reader_failure {
-    /// The error of a callback that returned `status`. One that has said why it fails has failed: a foreign runtime may have given
-    /// up the callback before it returned a status.
+    /// Turns the status of a callback into a result. A message or a cause means failure even if
+    /// `status` is 0: a foreign runtime may abandon the callback before it returns a status.
     #[inline]
     pub(crate) fn check(self, callback: &str, status: i32) -> Result<()> {
         let has_succeeded = status == 0 && self.message.is_empty() && self.cause.is_none();
@@ -30,7 +30,7 @@ impl cntk_reader_failure {
     fn error(self, callback: &str, status: i32) -> Error {
         let error = match self.message.as_str() {
             "" => Error::user(format!(
-                "The callback {callback} failed with status {status} and did not say why."
+                "The callback {callback} failed with status {status} and set no message."
             )),
             message => Error::user(message),
         };
@@ -41,10 +41,11 @@ impl cntk_reader_failure {
     }
 }
 
-/// Says why a callback fails. The message (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
-/// the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
-/// other than 0. A callback that has set a message has failed even if it returns 0, so that a message can be set first, and
-/// replaced by one of 0 bytes in the end.
+/// Sets the error message of a failing callback. The message (UTF-8; `length` bytes, or
+/// CNTK_READER_NUL_TERMINATED) is copied into the error of the call that needed the callback, whose
+/// kind is CNTK_READER_STATUS_USER. The callback then returns a nonzero number. A callback that has
+/// set a message has failed even if it returns 0; it may therefore set a message first, and replace
+/// it by one of 0 bytes once it has succeeded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_failure_set_message(
     failure: *mut cntk_reader_failure,
@@ -52,8 +53,9 @@ pub unsafe extern "C" fn cntk_reader_failure_set_message(
     length: usize,
 ) {
     guard_silently(|| {
-        // SAFETY: `failure` is NULL or what the callback was given, which lives on the library's stack until the callback
-        // returns; `message` is NULL or readable as its length says, by the header.
+        // SAFETY: `failure` is NULL or the pointer that the callback got, which is valid until the
+        // callback returns; `message` is NULL or has `length` readable bytes, as the header
+        // requires.
         let (failure, message) = unsafe { (failure.as_mut(), text::bytes(message, length, "message")) };
         if let (Some(failure), Ok(message)) = (failure, message) {
             failure.message = String::from_utf8_lossy(message).into_owned();
@@ -61,8 +63,8 @@ pub unsafe extern "C" fn cntk_reader_failure_set_message(
     });
 }
 
-/// Adds an object that the error carries (cntk_reader_error_get_cause), such as an exception. `finalizer`, which may be
-/// NULL, is called with it by any thread when it is not needed any more.
+/// Attaches an object, such as an exception, to the error (see cntk_reader_error_get_cause).
+/// `finalizer`, which may be NULL, is called with it on any thread once it is unused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_failure_set_cause(
     failure: *mut cntk_reader_failure,
@@ -71,7 +73,8 @@ pub unsafe extern "C" fn cntk_reader_failure_set_cause(
 ) {
     guard_silently(|| {
         let cause = Cause(Arc::new(Userdata::new(cause, finalizer)));
-        // SAFETY: NULL or what the callback was given, which lives on the library's stack until the callback returns.
+        // SAFETY: NULL or the pointer that the callback got, which is valid until the callback
+        // returns.
         if let Some(failure) = unsafe { failure.as_mut() } {
             failure.cause = Some(cause);
         }

@@ -1,4 +1,4 @@
-//! File systems of the program's own: the table of callbacks.
+//! User-defined file systems: the table of callbacks.
 
 use super::call::call;
 use super::error::cntk_reader_error;
@@ -16,20 +16,20 @@ use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What callbacks of a file system return.
+/// Result of a file system's callback.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_file_status {
-    /// It has succeeded.
+    /// Success.
     CNTK_READER_FILE_STATUS_OK = 0,
-    /// It has failed for good.
+    /// Permanent failure.
     CNTK_READER_FILE_STATUS_FAILED = 1,
-    /// It has failed and may succeed a little later. It is called again, at most four times within four seconds.
+    /// Temporary failure. The callback is retried at most four times within four seconds.
     CNTK_READER_FILE_STATUS_AGAIN = 2,
 }
 
-/// Opens a file for reading. `path` is the whole path, with its scheme: UTF-8, `length` bytes. `*file` gets what the
-/// other callbacks are called with for this file. Returns a cntk_reader_file_status.
+/// Opens a file for reading. `path` is the whole path with its scheme, UTF-8, `length` bytes. The
+/// handle written to `*file` is passed to the other callbacks. Returns a cntk_reader_file_status.
 pub type cntk_reader_open_file = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -40,7 +40,7 @@ pub type cntk_reader_open_file = Option<
     ) -> i32,
 >;
 
-/// Gives the bytes of a file: `size` has to be set. Returns a cntk_reader_file_status.
+/// Gets the size of a file in bytes; must set `size`. Returns a cntk_reader_file_status.
 pub type cntk_reader_get_file_size = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -50,8 +50,8 @@ pub type cntk_reader_get_file_size = Option<
     ) -> i32,
 >;
 
-/// Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number, 0 only at the file's
-/// end: `count` has to be set. Returns a cntk_reader_file_status.
+/// Reads up to `capacity` bytes from `offset` on into `buffer`. Must set `count` to the number of
+/// bytes, which is 0 only at the end of the file. Returns a cntk_reader_file_status.
 pub type cntk_reader_read_file = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -64,8 +64,9 @@ pub type cntk_reader_read_file = Option<
     ) -> i32,
 >;
 
-/// Writes at most `capacity` bytes to `identity`, and gives their number: bytes that are equal as long as the file's content
-/// is, such as an ETag or a version, or a digest of one that is longer. Returns a cntk_reader_file_status.
+/// Gets bytes that identify the content of a file, equal as long as the content is: an ETag, a
+/// version, or a digest of either if it is longer than `capacity`. Writes up to `capacity` bytes to
+/// `identity`, and must set `length`. Returns a cntk_reader_file_status.
 pub type cntk_reader_get_file_identity = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -77,15 +78,16 @@ pub type cntk_reader_get_file_identity = Option<
     ) -> i32,
 >;
 
-/// Closes a file. No other callback runs for the file then or later.
+/// Closes a file. It is called after all other callbacks of the file.
 pub type cntk_reader_close_file =
     Option<unsafe extern "C-unwind" fn(userdata: *mut c_void, file: *mut c_void)>;
 
-/// A file system of the program's own, such as an object store, as a table of callbacks. Initialize with zeros, and set
-/// struct_size.
+/// A user-defined file system, such as an object store, as a table of callbacks. Initialize with
+/// zeros and set `struct_size`.
 ///
-/// Threads: the callbacks are called by any thread, several at once, by the library's own too. They must not throw, and not
-/// use readers of this library. They are not called any more once the process ends.
+/// Threads: the callbacks are called on any thread, including the library's own, and several at
+/// once. They must not throw, and must not use readers of this library. They are not called during
+/// process exit.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_file_system {
@@ -95,21 +97,22 @@ pub struct cntk_reader_file_system {
     pub userdata: *mut c_void,
     /// Opens a file. Must be set.
     pub open_file: cntk_reader_open_file,
-    /// Gives the bytes of a file. Must be set.
+    /// Gets the size of a file. Must be set.
     pub get_size: cntk_reader_get_file_size,
     /// Reads from a file. Must be set.
     pub read_at: cntk_reader_read_file,
-    /// Identifies a file's content; may be NULL: changes of a file are then noticed by its size alone.
+    /// Identifies the content of a file. NULL: changes are detected by the size alone.
     pub get_identity: cntk_reader_get_file_identity,
-    /// Closes a file; may be NULL if there is nothing to close.
+    /// Closes a file. May be NULL.
     pub close_file: cntk_reader_close_file,
-    /// Called once, by any thread, when the file system is no longer mounted and all its files are closed; may be NULL. Not
-    /// called if mounting fails.
+    /// Called once, on any thread, after the file system is unmounted and all its files are closed.
+    /// May be NULL. Not called if mounting fails.
     pub finalizer: cntk_reader_finalizer,
 }
 
-// SAFETY: every member is an integer, a pointer or a nullable function pointer, for all of which zero bytes are a value; other
-// bytes of a callback come from the user's C compiler. The first member is the size.
+// SAFETY: `repr(C)`, and the first member is the size. The others are integers, pointers and
+// nullable function pointers, for all of which zero is valid; other bits of a function pointer come
+// from the user's C compiler.
 unsafe impl Sized for cntk_reader_file_system {
     const NAME: &'static str = "cntk_reader_file_system";
 }
@@ -126,45 +129,46 @@ const NO_TABLE: cntk_reader_file_system = cntk_reader_file_system {
     finalizer: None,
 };
 
-/// Most bytes of an identity.
+/// Maximum length of an identity in bytes.
 const IDENTITY: usize = 256;
 
-/// A table.
-struct Table {
+/// A table of callbacks and its userdata.
+struct FileSystemTable {
     userdata: Userdata,
     callbacks: cntk_reader_file_system,
 }
 
-// SAFETY: the members that are no plain Rust data are callbacks and pointers of the user's. The callbacks are called with the
-// userdata alone, and the header demands that any thread may do so, several at once.
-unsafe impl Send for Table {}
-// SAFETY: as above; calling callbacks is all that a shared reference is used for.
-unsafe impl Sync for Table {}
+// SAFETY: the members that are not `Send` by themselves are the user's callbacks and pointers. The
+// callbacks are called with the userdata alone, which the header allows on any thread, several at
+// once.
+unsafe impl Send for FileSystemTable {}
+// SAFETY: as above; a shared reference is only used to call callbacks.
+unsafe impl Sync for FileSystemTable {}
 
 /// The engine's view of a table.
-struct System(Arc<Table>);
+struct System(Arc<FileSystemTable>);
 
 /// The engine's view of an open file.
 struct Opened {
-    table: Arc<Table>,
+    table: Arc<FileSystemTable>,
     file: *mut c_void,
 }
 
-// SAFETY: the pointer is the user's, and goes to the callbacks of the table alone, which the header requires to take it on any
+// SAFETY: the pointer is only passed to callbacks of its table, which the header allows on any
 // thread.
 unsafe impl Send for Opened {}
-// SAFETY: as above, several threads at once included.
+// SAFETY: as above, on several threads at once.
 unsafe impl Sync for Opened {}
 
 impl FileSystem for System {
     fn open(&self, path: &str) -> io::Result<Box<dyn RemoteFile>> {
-        let Table { userdata, callbacks } = &*self.0;
+        let FileSystemTable { userdata, callbacks } = &*self.0;
         let mut file = null_mut();
         checked("open_file", |failure| {
             let open = callbacks.open_file?;
             let (path, length) = (path.as_ptr().cast(), path.len());
-            // SAFETY: the table's own callback with its own userdata; the other pointers lead to the path, and to variables of
-            // this function.
+            // SAFETY: the table's own callback with its own userdata; the other pointers lead to
+            // the path and to local variables.
             Some(exit::foreign(|| unsafe { open(userdata.pointer(), path, length, &raw mut file, failure) }))
         })?;
         Ok(Box::new(Opened { table: Arc::clone(&self.0), file }))
@@ -187,7 +191,7 @@ impl RemoteFile for Opened {
         checked("read_at", |failure| {
             let read = self.table.callbacks.read_at?;
             let (target, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
-            // SAFETY: as in `size`; the callback may write the buffer, which has `capacity` bytes.
+            // SAFETY: as in `size`; `buffer` is writable for `capacity` bytes.
             Some(exit::foreign(|| unsafe {
                 read(self.userdata(), self.file, offset, target, capacity, &raw mut count, failure)
             }))
@@ -203,7 +207,7 @@ impl RemoteFile for Opened {
         checked("get_identity", |failure| {
             let get = self.table.callbacks.get_identity?;
             let target = identity.as_mut_ptr().cast();
-            // SAFETY: as in `size`; the callback may write the array, which has `IDENTITY` bytes.
+            // SAFETY: as in `size`; `identity` is writable for `IDENTITY` bytes.
             Some(exit::foreign(|| unsafe {
                 get(self.userdata(), self.file, target, IDENTITY, &raw mut length, failure)
             }))
@@ -212,7 +216,8 @@ impl RemoteFile for Opened {
             Some(identity) => Ok(identity.to_vec()),
             None if length == usize::MAX => Err(unset("get_identity", "length")),
             None => {
-                let message = format!("get_identity gives {length} bytes, but {IDENTITY} are the most");
+                let message =
+                    format!("get_identity returned {length} bytes, but at most {IDENTITY} are allowed");
                 Err(io::Error::other(message))
             }
         }
@@ -228,20 +233,22 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(close) = self.table.callbacks.close_file {
-            // SAFETY: the table's own callback with its own userdata, once for a file that it has opened.
+            // SAFETY: the table's own callback with its own userdata, once for a file that it has
+            // opened.
             exit::foreign(|| unsafe { close(self.userdata(), self.file) });
         }
     }
 }
 
-/// The error of a callback that has returned success without a result, as one that was given up by its runtime: the outputs
-/// begin with the greatest number, which is no result.
+/// The error of a callback that returned success without setting its output, for example because
+/// its runtime abandoned it. Outputs are initialized to the greatest number, which is never a
+/// result.
 fn unset(callback: &str, output: &str) -> io::Error {
-    io::Error::other(format!("the callback {callback} has succeeded, but has not set `{output}`"))
+    io::Error::other(format!("the callback {callback} succeeded without setting `{output}`"))
 }
 
-/// Runs a callback, and turns its status into a result. `run` gives `None` if there is no such callback, which `mount` has
-/// ruled out.
+/// Runs a callback and converts its status to a result. `run` returns `None` for a NULL callback,
+/// which `mount` has ruled out.
 fn checked(callback: &str, run: impl FnOnce(*mut cntk_reader_failure) -> Option<i32>) -> io::Result<()> {
     let mut failure = cntk_reader_failure::default();
     let Some(status) = run(&raw mut failure) else {
@@ -252,18 +259,19 @@ fn checked(callback: &str, run: impl FnOnce(*mut cntk_reader_failure) -> Option<
             2 => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };
-        // With what the callback has set as its cause.
+        // The error keeps the callback's cause.
         io::Error::new(kind, error)
     })
 }
 
-/// Has a file system open all data files whose paths begin with a scheme and "://", from now on and in the whole process: a
-/// path `s3://bucket/train.ctf` in a configuration is opened by the file system that is mounted for "s3". It takes the place
-/// of an earlier one for this scheme. The table is copied. `system` may be NULL: paths with this scheme are then ordinary
-/// paths again. Files that are open stay with the file system that has opened them.
+/// Mounts a file system: it opens all data files whose paths begin with the scheme and "://", from
+/// now on and in the whole process. For example, the file system mounted for "s3" opens the path
+/// `s3://bucket/train.ctf` in a configuration. It replaces an earlier one for the same scheme; open
+/// files stay with the file system that opened them. The table is copied. If `system` is NULL, the
+/// scheme is unmounted, and such paths are ordinary paths again.
 ///
-/// The scheme is UTF-8, `length` bytes or CNTK_READER_NUL_TERMINATED: a letter, and then letters, digits, '+', '-' and '.'. May be
-/// called from any thread.
+/// The scheme (`length` bytes, or CNTK_READER_NUL_TERMINATED) is a letter followed by letters,
+/// digits, '+', '-' and '.'. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_file_system_mount(
     scheme: *const c_char,
@@ -272,7 +280,8 @@ pub unsafe extern "C" fn cntk_reader_file_system_mount(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `scheme` is NULL, which `utf8` refuses, or readable as its length says, by the header.
+        // SAFETY: `scheme` is NULL, which `utf8` refuses, or has `length` readable bytes, as
+        // documented above.
         let scheme = unsafe { text::utf8(scheme, length, "scheme") }?;
         mounted::check_scheme(scheme)?;
         if system.is_null() {
@@ -283,7 +292,7 @@ pub unsafe extern "C" fn cntk_reader_file_system_mount(
         let callbacks = unsafe { sized::read(system, NO_TABLE) }?;
         check(&callbacks)?;
         let userdata = Userdata::new(callbacks.userdata, callbacks.finalizer);
-        mounted::mount(scheme, Arc::new(System(Arc::new(Table { userdata, callbacks }))))
+        mounted::mount(scheme, Arc::new(System(Arc::new(FileSystemTable { userdata, callbacks }))))
     })
 }
 
@@ -306,9 +315,9 @@ mod tests {
     use cntk_reader_core::file::DataFile;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What the callbacks are called with, and how often files are closed and the system is given up.
+    /// The userdata of the callbacks: failures to simulate, and counts of calls.
     #[derive(Default)]
-    struct State {
+    struct CallbackLog {
         again: AtomicUsize,
         closed: AtomicUsize,
         finalized: AtomicUsize,
@@ -321,7 +330,7 @@ mod tests {
         file: *mut *mut c_void,
         failure: *mut cntk_reader_failure,
     ) -> i32 {
-        // SAFETY: the library's promises.
+        // SAFETY: the library passes valid pointers and lengths.
         unsafe {
             let path = std::slice::from_raw_parts(path.cast::<u8>(), length);
             if path != b"capi-test://a" {
@@ -340,7 +349,7 @@ mod tests {
         size: *mut u64,
         _: *mut cntk_reader_failure,
     ) -> i32 {
-        // SAFETY: the library's promise.
+        // SAFETY: the library passes a valid pointer.
         unsafe { *size = 10 };
         0
     }
@@ -355,13 +364,13 @@ mod tests {
         failure: *mut cntk_reader_failure,
     ) -> i32 {
         assert_eq!(userdata, file);
-        // SAFETY: the library's promises; the userdata is a `State`.
+        // SAFETY: the library passes valid pointers; the userdata is a `CallbackLog`.
         unsafe {
-            if (*userdata.cast::<State>()).again.fetch_sub(1, Ordering::Relaxed) > 0 {
+            if (*userdata.cast::<CallbackLog>()).again.fetch_sub(1, Ordering::Relaxed) > 0 {
                 cntk_reader_failure_set_message(failure, c"busy".as_ptr(), usize::MAX);
                 return 2;
             }
-            (*userdata.cast::<State>()).again.store(0, Ordering::Relaxed);
+            (*userdata.cast::<CallbackLog>()).again.store(0, Ordering::Relaxed);
             *count = capacity.min(3).min(10 - offset as usize);
             std::slice::from_raw_parts_mut(buffer.cast::<u8>(), *count).fill(b'0' + offset as u8);
         }
@@ -369,23 +378,23 @@ mod tests {
     }
 
     unsafe extern "C-unwind" fn close(userdata: *mut c_void, _: *mut c_void) {
-        // SAFETY: the userdata is a `State`.
-        unsafe { (*userdata.cast::<State>()).closed.fetch_add(1, Ordering::Relaxed) };
+        // SAFETY: the userdata is a `CallbackLog`.
+        unsafe { (*userdata.cast::<CallbackLog>()).closed.fetch_add(1, Ordering::Relaxed) };
     }
 
     unsafe extern "C-unwind" fn finalize(userdata: *mut c_void) {
-        // SAFETY: the userdata is a `State`.
-        unsafe { (*userdata.cast::<State>()).finalized.fetch_add(1, Ordering::Relaxed) };
+        // SAFETY: the userdata is a `CallbackLog`.
+        unsafe { (*userdata.cast::<CallbackLog>()).finalized.fetch_add(1, Ordering::Relaxed) };
     }
 
     fn mount(scheme: &std::ffi::CStr, table: Option<&cntk_reader_file_system>) -> bool {
         let table = table.map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: a string and a table, or NULL.
+        // SAFETY: a NUL-terminated string, and a table or NULL.
         let status = unsafe { cntk_reader_file_system_mount(scheme.as_ptr(), usize::MAX, table, None) };
         status == cntk_reader_status::CNTK_READER_STATUS_OK
     }
 
-    unsafe extern "C-unwind" fn forgets(
+    unsafe extern "C-unwind" fn sets_no_size(
         _: *mut c_void,
         _: *mut c_void,
         _: *mut u64,
@@ -394,7 +403,7 @@ mod tests {
         0
     }
 
-    unsafe extern "C-unwind" fn reads_nothing(
+    unsafe extern "C-unwind" fn sets_no_count(
         _: *mut c_void,
         _: *mut c_void,
         _: u64,
@@ -406,7 +415,7 @@ mod tests {
         0
     }
 
-    unsafe extern "C-unwind" fn identifies_nothing(
+    unsafe extern "C-unwind" fn sets_no_length(
         _: *mut c_void,
         _: *mut c_void,
         _: *mut c_void,
@@ -418,8 +427,8 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_that_succeeds_without_a_result_is_an_error() {
-        let state = State::default();
+    fn callback_success_without_a_result_is_an_error() {
+        let state = CallbackLog::default();
         let table = cntk_reader_file_system {
             userdata: (&raw const state).cast_mut().cast(),
             open_file: Some(open),
@@ -429,29 +438,29 @@ mod tests {
         };
         let check = |table: cntk_reader_file_system, expected: &str| {
             let userdata = Userdata::new(table.userdata, None);
-            let system = System(Arc::new(Table { userdata, callbacks: table }));
+            let system = System(Arc::new(FileSystemTable { userdata, callbacks: table }));
             let file = system.open("capi-test://a").expect("a file");
             let error =
                 file.size().and(file.read_at(0, &mut [0; 4]).map(drop)).and(file.identity().map(drop));
             assert_eq!(error.expect_err("an error").to_string(), expected);
         };
         check(
-            cntk_reader_file_system { get_size: Some(forgets), ..table },
-            "the callback get_size has succeeded, but has not set `size`",
+            cntk_reader_file_system { get_size: Some(sets_no_size), ..table },
+            "the callback get_size succeeded without setting `size`",
         );
         check(
-            cntk_reader_file_system { read_at: Some(reads_nothing), ..table },
-            "the callback read_at has succeeded, but has not set `count`",
+            cntk_reader_file_system { read_at: Some(sets_no_count), ..table },
+            "the callback read_at succeeded without setting `count`",
         );
         check(
-            cntk_reader_file_system { get_identity: Some(identifies_nothing), ..table },
-            "the callback get_identity has succeeded, but has not set `length`",
+            cntk_reader_file_system { get_identity: Some(sets_no_length), ..table },
+            "the callback get_identity succeeded without setting `length`",
         );
     }
 
     #[test]
     fn files_come_from_the_callbacks() {
-        let state = State { again: AtomicUsize::new(0), ..State::default() };
+        let state = CallbackLog { again: AtomicUsize::new(0), ..CallbackLog::default() };
         let table = cntk_reader_file_system {
             userdata: (&raw const state).cast_mut().cast(),
             open_file: Some(open),

@@ -1,23 +1,24 @@
-//! What a user hands over for the library to keep, and how the library gives it back.
+//! Userdata that the library keeps, and its finalizers.
 
 use cntk_reader_core::runtime::exit;
 use std::ffi::c_void;
 
-/// Called once with the userdata that it was registered with, when the library will not use that userdata again.
+/// Called once with the userdata that it was registered with, after the last use of that userdata.
 pub type cntk_reader_finalizer = Option<unsafe extern "C-unwind" fn(userdata: *mut c_void)>;
 
-/// A user's pointer, which is given back when this is dropped.
+/// A user's pointer; dropping it calls the finalizer.
 ///
-/// The header lets the library call the finalizer on any thread, and demands userdata that any thread may use.
+/// The header allows the finalizer to be called on any thread, and requires userdata that any
+/// thread may use.
 pub(super) struct Userdata {
     pointer: *mut c_void,
     finalizer: cntk_reader_finalizer,
 }
 
-// SAFETY: the pointer is never dereferenced here. It goes to the user's functions alone, which the header requires to
-// take it on any thread.
+// SAFETY: the pointer is never dereferenced here, only passed to the user's functions, which the
+// header requires to accept it on any thread.
 unsafe impl Send for Userdata {}
-// SAFETY: as above; a shared reference gives the pointer's value, no access to what it points to.
+// SAFETY: as above; a shared reference exposes the pointer's value only.
 unsafe impl Sync for Userdata {}
 
 impl Userdata {
@@ -33,7 +34,8 @@ impl Userdata {
 impl Drop for Userdata {
     fn drop(&mut self) {
         if let Some(finalizer) = self.finalizer {
-            // SAFETY: the user registered this function for this pointer; dropping is its only call.
+            // SAFETY: the user registered this function for this pointer, and it is called only
+            // here.
             exit::foreign(|| unsafe { finalizer(self.pointer) });
         }
     }

@@ -1,4 +1,4 @@
-//! The sequences of a stream, padded or packed, written to memory of the caller.
+//! A stream's sequences, padded or packed, written to the caller's memory.
 
 use super::call::{call, given, outputs};
 use super::error::cntk_reader_error;
@@ -15,44 +15,43 @@ impl cntk_reader_minibatch {
     fn forms(&self, stream: usize) -> Result<Forms<'_>> {
         let part = self.part(stream)?;
         let shared = self.shared()?;
-        // Looking up a key takes a lock that another thread may have held when the process forked.
+        // Looking up a key takes a lock that another thread may have held at the time of the fork.
         let corpus = self.process.is_current().then_some(&*shared.corpus);
         Ok(Forms::new(&self.content, part, &shared.stream(stream)?.info.name, corpus))
     }
 }
 
-/// The element code of a caller's indices.
+/// Parses the element type of the caller's indices.
 fn index_element(element: u32) -> Result<ElementType> {
     match ElementType::from_number(element) {
         Some(element @ (ElementType::Int32 | ElementType::Int64)) => Ok(element),
-        _ => Err(Error::argument(format!("The type {element} is none of indices."))
+        _ => Err(Error::argument(format!("Indices cannot have the element type {element}."))
             .with_detail("Expected CNTK_READER_ELEMENT_INT32 or CNTK_READER_ELEMENT_INT64.")),
     }
 }
 
-/// The caller's fill as a value of a stream.
+/// Converts the caller's fill value to the stream's element type.
 fn fill_of<T: Element>(fill: f64) -> Result<T> {
-    T::of_number(fill).ok_or_else(|| no_value(fill, T::TYPE))
+    T::of_number(fill).ok_or_else(|| unrepresentable(fill, T::TYPE))
 }
 
-fn no_value(fill: impl Display, element: ElementType) -> Error {
-    Error::argument(format!("The fill {fill} is no value of the type {}.", element.name()))
-        .with_detail("Pass one that the type has.")
+fn unrepresentable(fill: impl Display, element: ElementType) -> Error {
+    Error::argument(format!("The fill value {fill} cannot be represented as {}.", element.name()))
+        .with_detail("Pass a value that the element type can represent.")
 }
 
-/// Writes the sequences of stream `index` side by side, filled up to `length` samples each.
+/// Writes the sequences of stream `index`, padded to `length` samples each.
 ///
-/// With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets
-/// sequences * length samples of `sample_size` values, of the stream's element type, and must have
-/// room for them: `value_capacity` values. `length` must not be less than `longest`. `values` may
-/// be NULL if `value_capacity` is 0: the values are left out then. Past the end of a sequence the
-/// values are `fill`, which must be a value of that type. `mask` gets sequences * length bytes, 1
-/// for each sample of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if
-/// that is 0.
+/// In terms of the members of cntk_reader_minibatch_stream, `values` receives sequences * length
+/// samples of `sample_size` values each, of the stream's element type. `value_capacity` is its
+/// capacity in values. `values` may be NULL if `value_capacity` is 0; no values are written then.
+/// `length` must be at least `longest`. Samples past the end of a sequence are set to `fill`, which
+/// must be representable in the element type. `mask` receives sequences * length bytes, 1 for each
+/// sample of a sequence and 0 for padding; it may be NULL if `mask_capacity` is 0.
 ///
-/// The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
-/// is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
-/// May be called from any thread.
+/// Sequences appear in the order of the minibatch's keys, without gaps. A truncated sequence
+/// contributes the part that lies in this minibatch. Samples of a sparse stream are written
+/// densely; more than 2^31 values are an error. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
     minibatch: Option<&cntk_reader_minibatch>,
@@ -67,7 +66,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
 ) -> cntk_reader_status {
     call(error, || {
         let forms = given(minibatch, "minibatch")?.forms(index)?;
-        // A length that is too short is an error also where nothing is written.
+        // A `length` that is too short is an error even if nothing is written.
         forms.padded_size(length, 1)?;
         if value_capacity > 0 {
             with_element!(forms.element(), T => {
@@ -83,15 +82,17 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
     })
 }
 
-/// Writes the samples of stream `index`, one sequence after the other.
+/// Writes the samples of stream `index`, sequence by sequence without padding.
 ///
-/// With `sequences`, `samples` and `sample_size` of cntk_reader_minibatch_stream: `values` gets samples * sample_size values of the
-/// stream's element type, and has room for `value_capacity` of them. `offsets` gets sequences + 1 numbers: the number of each
-/// sequence's first sample, and at the end `samples`; it has room for `offset_capacity`. Either pointer may be NULL if its
-/// capacity is 0: its part is left out then. If `is_packed` is set, the packed values of a dense stream are those that the
-/// minibatch has, from their start.
+/// In terms of the members of cntk_reader_minibatch_stream, `values` receives samples * sample_size
+/// values of the stream's element type; `value_capacity` is its capacity. `offsets` receives
+/// sequences + 1 numbers: the index of each sequence's first sample, then `samples`;
+/// `offset_capacity` is its capacity. Either pointer may be NULL if its capacity is 0; that output
+/// is skipped then. If `is_packed` is set for a dense stream, the minibatch already holds these
+/// values at the start of its `values`.
 ///
-/// Order, truncated sequences and sparse streams are as for cntk_reader_minibatch_stream_pad. May be called from any thread.
+/// Order, truncated sequences and sparse streams are treated as in
+/// cntk_reader_minibatch_stream_pad. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
     minibatch: Option<&cntk_reader_minibatch>,
@@ -118,11 +119,14 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot:
-/// sequences * length indices in the order of cntk_reader_minibatch_stream_pad, and `fill` past the
-/// end of a sequence. `element` is the type of the indices and of `fill`:
-/// `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`. `indices` has room for
-/// `index_capacity` of them, and may be NULL if that is 0. A sample that is not one-hot is an error.
+/// Writes the class index of each one-hot sample of stream `index`, padded to `length` samples per
+/// sequence.
+///
+/// `indices` receives sequences * length indices, in the order of cntk_reader_minibatch_stream_pad,
+/// with `fill` past the end of each sequence. `element` is the type of the indices,
+/// `CNTK_READER_ELEMENT_INT32` or `CNTK_READER_ELEMENT_INT64`, and `fill` must be representable in
+/// it. `index_capacity` is the capacity of `indices`, which may be NULL if that is 0. `mask` is as
+/// for cntk_reader_minibatch_stream_pad. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
@@ -151,7 +155,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
                         forms.pad_indices(length, fill, &mut indices)
                     }
                     _ => {
-                        let fill = i32::try_from(fill).map_err(|_| no_value(fill, ElementType::Int32))?;
+                        let fill =
+                            i32::try_from(fill).map_err(|_| unrepresentable(fill, ElementType::Int32))?;
                         let mut indices = outputs::<i32>(indices.cast(), index_capacity, "indices")?;
                         forms.pad_indices(length, fill, &mut indices)
                     }
@@ -163,10 +168,13 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
     })
 }
 
-/// Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples`
-/// indices in the order of cntk_reader_minibatch_stream_pack. `element` is their type, as for
-/// cntk_reader_minibatch_stream_pad_indices. `indices` has room for `index_capacity` of them, and
-/// may be NULL if that is 0; `offsets` is as there. A sample that is not one-hot is an error.
+/// Writes the class index of each one-hot sample of stream `index`, sequence by sequence without
+/// padding.
+///
+/// `indices` receives `samples` indices in the order of cntk_reader_minibatch_stream_pack.
+/// `element` is their type, as for cntk_reader_minibatch_stream_pad_indices. `index_capacity` is
+/// the capacity of `indices`, which may be NULL if that is 0. `offsets` is as for
+/// cntk_reader_minibatch_stream_pack. A sample that is not one-hot is an error.
 ///
 /// The stream may be sparse or dense. May be called from any thread.
 #[unsafe(no_mangle)]
@@ -200,12 +208,13 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
     })
 }
 
-/// Writes the columns of stream `index`, which is sparse, with ascending indices in each column, each index once. Values of an index
-/// that a sample has more than once are added up.
+/// Writes the columns of sparse stream `index` in canonical form: ascending, unique indices in each
+/// column. Values with the same index are added up.
 ///
-/// With `value_count` and `columns` of cntk_reader_minibatch_stream: `values` has room for `value_capacity` values of the stream's element
-/// type, and `indices` for as many indices, at least `value_count`; `offsets` has room for `offset_capacity` numbers, at least columns + 1.
-/// `count` gets the number of values and indices that were written. May be called from any thread.
+/// In terms of the members of cntk_reader_minibatch_stream, `values` (of the stream's element type)
+/// and `indices` have room for `value_capacity` elements each, at least `value_count`. `offsets`
+/// has room for `offset_capacity` numbers, at least columns + 1. `count` receives the number of
+/// values and indices written. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
     minibatch: Option<&cntk_reader_minibatch>,
@@ -221,7 +230,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
     call(error, || {
         let count = given(count, "count")?.write(0);
         let forms = given(minibatch, "minibatch")?.forms(index)?;
-        // SAFETY: each is NULL or has room for what its capacity says, as documented above.
+        // SAFETY: each pointer is NULL or has room for its capacity, as documented above.
         let (mut indices, mut offsets) = unsafe {
             (outputs(indices, value_capacity, "indices")?, outputs(offsets, offset_capacity, "offsets")?)
         };
@@ -234,19 +243,19 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
     })
 }
 
-/// Writes the entries of stream `index`, which is sparse, as an embedding of bags takes them: one
-/// sequence after the other in the order of cntk_reader_minibatch_stream_pack, without gaps, the
-/// entries of a sample in the data's order.
+/// Writes the entries of sparse stream `index` in the form that embedding bags take: sequence by
+/// sequence in the order of cntk_reader_minibatch_stream_pack, without gaps, with the entries of a
+/// sample in the data's order.
 ///
-/// With `value_count` and `samples` of cntk_reader_minibatch_stream: `indices` has room for
-/// `entry_capacity` indices of the type `element`, as for cntk_reader_minibatch_stream_pad_indices,
-/// and `weights` for as many values of the stream's element type, at least `value_count`. `offsets`
-/// has room for `offset_capacity` numbers, at least samples + 1: the number of each sample's first
-/// entry, then the number of all entries. The offsets of cntk_reader_minibatch_stream_pack say where
-/// sequences begin among the samples. `are_ones` gets 1 if all weights are 1, otherwise 0.
+/// In terms of the members of cntk_reader_minibatch_stream, `indices` (of type `element`, as for
+/// cntk_reader_minibatch_stream_pad_indices) and `weights` (of the stream's element type) have room
+/// for `entry_capacity` elements each, at least `value_count`. `offsets` has room for
+/// `offset_capacity` numbers, at least samples + 1: the index of each sample's first entry, then
+/// the total number of entries. cntk_reader_minibatch_stream_pack gives the offsets of the
+/// sequences among the samples. `are_ones` is set to 1 if all weights are 1, otherwise to 0.
 ///
-/// A dense stream is an error; in truncated minibatches all streams are dense. May be called from
-/// any thread.
+/// A dense stream is an error. In truncated mode all streams are dense. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
     minibatch: Option<&cntk_reader_minibatch>,
@@ -264,7 +273,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
         let are_ones = given(are_ones, "are_ones")?.write(0);
         let forms = given(minibatch, "minibatch")?.forms(index)?;
         let index_type = index_element(element)?;
-        // SAFETY: `offsets` is NULL or has room for what its capacity says, as documented above.
+        // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         let mut offsets = unsafe { outputs(offsets, offset_capacity, "offsets") }?;
         *are_ones = u8::from(with_element!(forms.element(), T => {
             // SAFETY: as above.
@@ -292,7 +301,7 @@ unsafe fn write_mask(forms: &Forms<'_>, length: usize, mask: *mut u8, capacity: 
     if capacity == 0 {
         return Ok(());
     }
-    // SAFETY: by this function's contract; a `bool` has the size of a byte, and is one byte that is 0 or 1.
+    // SAFETY: by this function's contract; `bool` has the size and alignment of a byte.
     let mut mask = unsafe { outputs::<bool>(mask.cast(), capacity, "mask") }?;
     forms.mask(length, &mut mask)
 }

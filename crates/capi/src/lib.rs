@@ -1,12 +1,11 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its Rust
-//! interface: the C ABI, with opaque handles, plain structs, statuses. One file per noun.
+//! The C ABI of [`cntk-reader`](https://docs.rs/cntk-reader): opaque handles, plain structs and
+//! status codes, one file per noun. Internal; its Rust interface is not stable.
 //!
-//! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns
-//! the answer back. What calls have in common lives in [`call`] (panics, errors, NULL, arrays),
+//! This layer makes no decisions. A call converts its arguments to Rust values, calls the engine
+//! and converts the result back. Shared code lives in [`call`] (panics, errors, NULL, arrays),
 //! [`text`] (strings) and [`sized`] (structs that may grow). Types have their C names, so that a
-//! search finds both sides; the documentation of every public item here is the documentation of
-//! `include/cntk_reader.h`, which is generated from it. The folder [`host`] has a header of its
-//! own.
+//! search finds both sides. `include/cntk_reader.h` is generated from this crate, and the doc
+//! comments of public items become its documentation. The folder [`host`] has a header of its own.
 
 #![allow(unsafe_code, reason = "pointers, lengths and callbacks of programs in other languages")]
 #![allow(non_camel_case_types)]

@@ -11,21 +11,23 @@ use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// How much a log line matters.
+/// Severity of a log line.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_log_level {
     /// Always reported.
     CNTK_READER_LOG_LEVEL_ERROR = 0,
-    /// Reported at `traceLevel` 1, the default, and above; at every level if it reports sequences that are dropped.
+    /// Reported at `traceLevel` 1 (the default) and above, and at every level for warnings about
+    /// dropped sequences.
     CNTK_READER_LOG_LEVEL_WARNING = 1,
     /// Reported at `traceLevel` 2 and above.
     CNTK_READER_LOG_LEVEL_INFO = 2,
 }
 
-/// Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
-/// the call only. It is called from any thread, also from several at once. It must not throw. A call on the reader that
-/// logs the line gives CNTK_READER_STATUS_STATE.
+/// Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the
+/// NUL, valid during the call only. Called on any thread, and on several at once. It must not
+/// throw, and must not use the reader that logs the line: such calls return
+/// CNTK_READER_STATUS_STATE.
 pub type cntk_reader_log_callback = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -48,22 +50,24 @@ impl Callback {
             Level::Info => cntk_reader_log_level::CNTK_READER_LOG_LEVEL_INFO,
         };
         let line = nul_terminated(line);
-        // The host's code may be gone.
+        // After shutdown of the host, its code may be gone.
         let Some(_inside) = exit::enter() else { return };
-        // SAFETY: the caller registered this function for this userdata, which is not given back before `self` is dropped;
-        // `line` is NUL-terminated, has this length, and lives until the function returns.
+        // SAFETY: the caller registered this function with this userdata, which is kept until
+        // `self` is dropped; `line` is NUL-terminated, has this length, and is valid until the
+        // function returns.
         exit::foreign(|| unsafe {
             (self.call)(self.userdata.pointer(), level, line.as_ptr(), line.as_bytes().len());
         });
     }
 }
 
-/// Sends all further log lines of the process to a callback; a NULL callback restores standard error. Lines below a
-/// reader's `traceLevel` go to neither.
+/// Sends all further log lines of the process to a callback; NULL restores standard error. Lines
+/// beyond a reader's `traceLevel` are dropped in either case.
 ///
-/// `finalizer`, which may be NULL, is called once when the userdata is not needed any more: after the callback was
-/// replaced and its last call has returned. That may be later than this call's return if other threads are logging. If
-/// this call fails, the finalizer is not called. May be called from any thread.
+/// `finalizer`, which may be NULL, is called once when the userdata is unused: after the callback
+/// was replaced and its last call has returned. That may be after this function returns if other
+/// threads are logging. If this function fails, the finalizer is not called. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_log_set_callback(
     userdata: *mut c_void,

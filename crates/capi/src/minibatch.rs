@@ -17,46 +17,47 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What a minibatch is as a whole. The pointer lives as long as the minibatch.
+/// Properties of a minibatch. `keys` is valid as long as the minibatch.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_minibatch_info {
     /// sizeof(cntk_reader_minibatch_info), set by the caller.
     pub struct_size: usize,
-    /// 1 if it reaches or crosses the end of a sweep, else 0.
+    /// 1 if the minibatch reaches or crosses the end of a sweep, else 0.
     pub end_of_sweep: u32,
-    /// 1 if it is the last of the epoch, or comes after the last, else 0.
+    /// 1 if it is the last minibatch of the epoch or comes after the last, else 0.
     pub end_of_epoch: u32,
-    /// Number of streams: the reader's, or 0 if there is no data.
+    /// Number of streams: that of the reader, or 0 if the minibatch has no data.
     pub stream_count: usize,
-    /// The key of each sequence as a number, by the sequence's number in the records.
+    /// The key of each sequence as a number, indexed by `sequence` of a cntk_reader_record.
     pub keys: *const u64,
-    /// Number of keys, that is of sequences.
+    /// Number of keys, which is the number of sequences.
     pub key_count: usize,
-    /// 1 if it is a step of training: it has data, or workers in lockstep take part in it, some of
-    /// them without data. Else 0: it comes after the end of the epoch, or none of it is this
-    /// worker's share. cntk_reader_minibatch_next gives none of these.
+    /// 1 if the minibatch is a training step: it has data, or workers in lockstep take part in it,
+    /// some of them without data. Else 0: it comes after the end of the epoch, or none of its data
+    /// belong to this worker. Always 1 in minibatches from cntk_reader_minibatch_next.
     pub is_step: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
-/// The outcome of cntk_reader_minibatch_next.
+/// Outcome of cntk_reader_minibatch_next.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_outcome {
-    /// There is a minibatch.
+    /// A minibatch was read.
     CNTK_READER_OUTCOME_MINIBATCH = 0,
-    /// The epoch is over: there is no minibatch, and none in later calls.
+    /// The epoch is over: there is no minibatch, in this and in later calls.
     CNTK_READER_OUTCOME_END_OF_EPOCH = 1,
-    /// The time is over, and there is no minibatch yet. A later call gives it.
+    /// The timeout expired before a minibatch was ready. A later call returns it.
     CNTK_READER_OUTCOME_PENDING = 2,
 }
 
 /// CNTK_READER_NO_TIMEOUT.
 const NO_TIMEOUT: u64 = u64::MAX;
 
-// SAFETY: integers and a pointer, which may have all bits zero.
+// SAFETY: `repr(C)`, begins with a `usize`, and has only integers and a pointer, for which zero is
+// valid.
 unsafe impl Sized for cntk_reader_minibatch_info {
     const NAME: &'static str = "cntk_reader_minibatch_info";
     const LEAST: usize = offset_of!(cntk_reader_minibatch_info, is_step);
@@ -81,10 +82,10 @@ impl cntk_reader_minibatch {
             let count = self.content.keys.len();
             Error::argument(format!("There is no sequence {sequence}: the minibatch has {count}."))
         })?;
-        // Looking up a text takes a lock that another thread may have held when the process forked.
+        // Looking up a text takes a lock that another thread may have held at the time of the fork.
         if matches!(*self.shared()?.corpus, Corpus::Symbolic(_)) && !self.process.is_current() {
             return Err(Error::state(
-                "The minibatch was read before a fork: textual keys are not known here.",
+                "The minibatch was read before a fork: textual keys are not available in the child.",
             ));
         }
         Ok(self.shared()?.corpus.text_of(key))
@@ -92,19 +93,17 @@ impl cntk_reader_minibatch {
 }
 
 /// Reads the next step of the epoch: a minibatch with data or, in lockstep, one that all workers
-/// take part in. The caller owns one reference to it, and releases it with
-/// cntk_reader_minibatch_release. `outcome` says whether there is one; if not, `minibatch` becomes
-/// NULL.
+/// take part in. `outcome` says whether there is one; otherwise `minibatch` is set to NULL. The
+/// caller owns one reference to the minibatch and releases it with cntk_reader_minibatch_release.
 ///
-/// The call waits no longer than `milliseconds`, or without a limit if that is
-/// CNTK_READER_NO_TIMEOUT. Nothing is lost by giving up: the data are read on a thread of the
-/// reader's meanwhile, and a later call gives the minibatch. It may wait longer after a call that
-/// failed or was cancelled, whose effects are undone first, and if the system has no thread left to
-/// start.
+/// The call waits for at most `milliseconds`, or without limit if that is CNTK_READER_NO_TIMEOUT.
+/// Nothing is lost when it times out: a thread of the reader goes on reading, and a later call
+/// returns the minibatch. The wait may be longer after a call that failed or was cancelled, because
+/// its effects are undone first, and if the system cannot start another thread.
 ///
-/// After an error in the data, the next call continues with what follows. After
-/// CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the same minibatch,
-/// unless the reason stays: a file that is missing does not come back by itself.
+/// After an error in the data, the next call continues with the data that follow. After
+/// CNTK_READER_STATUS_IO (a file could not be read) the next call retries the same minibatch,
+/// unless the cause is permanent, such as a missing file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_next(
     reader: *mut cntk_reader,
@@ -122,7 +121,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
             NO_TIMEOUT => reader.next().map(Poll::Ready),
             _ => reader.next_within(Duration::from_millis(milliseconds)),
         })?;
-        let (step, is) = match step {
+        let (step, result) = match step {
             Poll::Ready(Some(step)) => (
                 cntk_reader_minibatch::hand_out(step, &reader.shared),
                 cntk_reader_outcome::CNTK_READER_OUTCOME_MINIBATCH,
@@ -131,16 +130,16 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
             Poll::Pending => (null(), cntk_reader_outcome::CNTK_READER_OUTCOME_PENDING),
         };
         place.write(step);
-        outcome.write(is);
+        outcome.write(result);
         Ok(())
     })
 }
 
-/// Waits until the next minibatch, or an error in its place, can be had without waiting, but no
-/// longer than `milliseconds`, as cntk_reader_minibatch_next does. `is_ready` becomes 1 if it can,
-/// by cntk_reader_minibatch_read as by cntk_reader_minibatch_next (which waits again only where
-/// this worker has no share of a minibatch), else 0. Nothing is delivered, so a program that is
-/// interrupted while it waits has lost nothing.
+/// Waits until the next minibatch, or an error in its place, is available without waiting, but at
+/// most `milliseconds`, as cntk_reader_minibatch_next does. `is_ready` is set to 1 if it is, else
+/// to 0. cntk_reader_minibatch_read then returns at once; so does cntk_reader_minibatch_next,
+/// except that it skips minibatches in which this worker has no share. Nothing is consumed, so a
+/// program may be interrupted while it waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     reader: *mut cntk_reader,
@@ -157,12 +156,13 @@ pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     })
 }
 
-/// Reads the next minibatch, as CNTK's GetMinibatch does; the caller owns one reference to it, and
-/// releases it with cntk_reader_minibatch_release. cntk_reader_minibatch_next is easier to use.
+/// Reads the next minibatch like CNTK's GetMinibatch. cntk_reader_minibatch_next is easier to use.
+/// The caller owns one reference and releases it with cntk_reader_minibatch_release.
 ///
-/// Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
-/// also get one without streams earlier, when none of the data is its share; `is_step` tells these
-/// from steps. Errors are those of cntk_reader_minibatch_next.
+/// Past the end of the epoch, every call returns a minibatch without streams whose `end_of_epoch`
+/// is 1. A worker may also get one without streams earlier, when none of the data is its share;
+/// `is_step` distinguishes these from training steps. Errors are reported as by
+/// cntk_reader_minibatch_next.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_read(
     reader: *mut cntk_reader,
@@ -170,8 +170,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_read(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         let (reader, place) = (unsafe { input(reader, "reader") }?, given(minibatch, "minibatch")?);
         let minibatch = reader.with(Reader::read)?;
         place.write(cntk_reader_minibatch::hand_out(minibatch, &reader.shared));
@@ -183,23 +183,25 @@ pub unsafe extern "C" fn cntk_reader_minibatch_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_retain(minibatch: *const cntk_reader_minibatch) {
     if !minibatch.is_null() {
-        // SAFETY: the only pointers to this type that callers get are those of `hand_out`, from `Arc::into_raw`; the
-        // reference that the caller has keeps the count above 0.
+        // SAFETY: callers get pointers to this type only from `hand_out`, hence from
+        // `Arc::into_raw`; the caller's own reference keeps the count above 0.
         unsafe { Arc::increment_strong_count(minibatch) };
     }
 }
 
-/// Takes a reference away; with the last one all pointers into the minibatch become invalid. NULL is allowed. May be
-/// called from any thread.
+/// Releases a reference. Releasing the last one invalidates all pointers into the minibatch. NULL
+/// is allowed. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_release(minibatch: *const cntk_reader_minibatch) {
     guard_silently(|| {
-        // SAFETY: NULL gives `None`; otherwise the reference that the caller gives up keeps the minibatch alive until here.
+        // SAFETY: NULL gives `None`; otherwise the reference that the caller releases keeps the
+        // minibatch alive until here.
         let Some(minibatch) = (unsafe { minibatch.as_ref() }) else { return };
-        // In the child of a fork the buffers cannot go back: another thread may have held the lock of their pool.
+        // In the child of a fork the buffers cannot return to their pool: another thread may have
+        // held its lock.
         if minibatch.process.is_current() {
-            // SAFETY: the pointer is one of `hand_out`'s, from `Arc::into_raw`, and the caller's reference is given up here,
-            // once.
+            // SAFETY: the pointer comes from `hand_out`, hence from `Arc::into_raw`, and the caller
+            // gives up one reference with this call.
             cntk_reader_minibatch::give_up(unsafe { Arc::from_raw(minibatch) });
         }
     });
@@ -213,16 +215,17 @@ pub unsafe extern "C" fn cntk_reader_minibatch_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (minibatch, info) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(info) }?);
         info.set(minibatch.info());
         Ok(())
     })
 }
 
-/// Gives the key of a sequence as text, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with a
-/// NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
-/// `sequence` is the number in the records. May be called from any thread.
+/// Writes the key of a sequence as text, as CNTK shows it: UTF-8, truncated to `capacity` bytes
+/// including a NUL. `length` is set to its full length in bytes without the NUL. `text` may be NULL
+/// if `capacity` is 0. `sequence` is the number that records have. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_get_key_text(
     minibatch: Option<&cntk_reader_minibatch>,
@@ -234,7 +237,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_get_key_text(
 ) -> cntk_reader_status {
     call(error, || {
         let (minibatch, length) = (given(minibatch, "minibatch")?, given(length, "length")?);
-        // SAFETY: `text` is NULL, which `write` refuses unless `capacity` is 0, or has that many bytes, as documented above.
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has `capacity`
+        // bytes, as documented above.
         length.write(unsafe { text::copy(&minibatch.key_text(sequence)?, text, capacity) }?);
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! The handle of a minibatch, and what minibatches need of their reader even after it is gone.
+//! The handle of a minibatch, and the parts of a reader that minibatches keep alive.
 
 use super::stream::Stream;
 use cntk_reader_core::corpus::Corpus;
@@ -10,31 +10,31 @@ use cntk_reader_engine::pack::Minibatch;
 use cntk_reader_engine::reader::Reader;
 use std::sync::Arc;
 
-/// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_next and
-/// cntk_reader_minibatch_read give one, cntk_reader_minibatch_retain adds one,
-/// cntk_reader_minibatch_release takes one away. With the last one its memory
-/// becomes available for later minibatches. It may outlive its reader.
+/// A reference-counted minibatch, which owns its data. cntk_reader_minibatch_next and
+/// cntk_reader_minibatch_read return one reference, cntk_reader_minibatch_retain adds one, and
+/// cntk_reader_minibatch_release releases one. Releasing the last one recycles the memory for later
+/// minibatches. A minibatch may outlive its reader.
 ///
 /// Threads: immutable, may be shared; references are counted atomically.
-/// Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
+/// Fork: in a child, the data may be read, but not textual keys; releasing does nothing.
 pub struct cntk_reader_minibatch {
     pub(super) process: Process,
     /// `None` while it is idle.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<ReaderShared>>,
     pub(super) content: Minibatch,
 }
 
-/// What a reader's minibatches need of it.
-pub(super) struct Shared {
+/// The parts of a reader that its minibatches need, even after it is freed.
+pub(super) struct ReaderShared {
     pub(super) streams: Vec<Stream>,
     pub(super) corpus: Arc<Corpus>,
     shapes: Arc<LateShapes>,
     idle: IdleHandles,
 }
 
-impl Shared {
+impl ReaderShared {
     pub(super) fn new(reader: &Reader) -> Self {
-        Shared {
+        ReaderShared {
             streams: reader.streams().iter().map(Stream::new).collect(),
             corpus: Arc::clone(reader.corpus()),
             shapes: Arc::clone(reader.shapes()),
@@ -48,7 +48,7 @@ impl Shared {
         })
     }
 
-    /// The shape of a stream's samples, as far as it is known.
+    /// Returns the shape of a stream's samples; a dimension may be unknown until data are read.
     pub(super) fn shape(&self, index: usize) -> Result<&[usize]> {
         let stream = self.stream(index)?;
         let late = stream.info.has_late_shape().then(|| self.shapes.get(index)).flatten();
@@ -56,11 +56,11 @@ impl Shared {
     }
 }
 
-/// Handles without a minibatch, kept for the next ones, so that reading allocates none.
+/// Recycled handles, so that reading need not allocate them.
 #[derive(Default)]
 struct IdleHandles(Mutex<Vec<Arc<cntk_reader_minibatch>>>);
 
-/// Idle handles that are kept, at most.
+/// Maximum number of idle handles.
 const MAX_IDLE: usize = 8;
 
 impl IdleHandles {
@@ -77,8 +77,8 @@ impl IdleHandles {
 }
 
 impl cntk_reader_minibatch {
-    /// A handle with one reference.
-    pub(super) fn hand_out(content: Minibatch, shared: &Arc<Shared>) -> *const cntk_reader_minibatch {
+    /// Returns a handle with one reference.
+    pub(super) fn hand_out(content: Minibatch, shared: &Arc<ReaderShared>) -> *const cntk_reader_minibatch {
         let handle =
             cntk_reader_minibatch { process: Process::current(), shared: Some(Arc::clone(shared)), content };
         if let Some(mut idle) = shared.idle.take()
@@ -90,7 +90,8 @@ impl cntk_reader_minibatch {
         Arc::into_raw(Arc::new(handle))
     }
 
-    /// Takes a reference away. The last one gives the content back to its pool, and the handle to its reader's.
+    /// Releases a reference. Releasing the last one returns the content to its pool and the handle
+    /// to its reader's.
     pub(super) fn give_up(mut handle: Arc<cntk_reader_minibatch>) {
         if let Some(last) = Arc::get_mut(&mut handle) {
             last.content = Minibatch::default();
@@ -100,8 +101,8 @@ impl cntk_reader_minibatch {
         }
     }
 
-    /// What its reader has left for it.
-    pub(super) fn shared(&self) -> Result<&Arc<Shared>> {
-        self.shared.as_ref().ok_or_else(|| Error::argument("The minibatch was released before."))
+    /// Returns the shared parts of the minibatch's reader.
+    pub(super) fn shared(&self) -> Result<&Arc<ReaderShared>> {
+        self.shared.as_ref().ok_or_else(|| Error::argument("The minibatch was already released."))
     }
 }

@@ -1,4 +1,4 @@
-//! The streams of a minibatch: views into its buffers, no copies.
+//! The streams of a minibatch: views of its buffers, without copies.
 
 use super::call::{call, given};
 use super::error::cntk_reader_error;
@@ -14,22 +14,25 @@ use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::null;
 
-/// A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
+/// A run of time steps in one lane (a parallel sequence of the layout) that belongs to one
+/// sequence, or to none (a gap).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_record {
-    /// Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
+    /// Number of the sequence within the minibatch, from 0, the same in all streams; or
+    /// CNTK_READER_GAP.
     pub sequence: u64,
-    /// Lane, that is parallel sequence, from 0.
+    /// Lane (parallel sequence), from 0.
     pub lane: u64,
-    /// Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
-    pub begin: i64,
-    /// The time step after its last one. Greater than the number of steps if the sequence continues in a later minibatch
+    /// Time step at which the sequence begins. Negative if it began in an earlier minibatch
     /// (truncated mode).
+    pub begin: i64,
+    /// The time step after the last one. Greater than the number of steps if the sequence continues
+    /// in a later minibatch (truncated mode).
     pub end: u64,
 }
 
-// Records are handed out where they lie.
+// Callers get pointers to the engine's records.
 const _: () = assert!(
     size_of::<Record>() == size_of::<cntk_reader_record>()
         && offset_of!(Record, id) == offset_of!(cntk_reader_record, sequence)
@@ -38,18 +41,19 @@ const _: () = assert!(
         && offset_of!(Record, end) == offset_of!(cntk_reader_record, end)
 );
 
-/// One stream's part of a minibatch. All pointers live as long as the minibatch.
+/// One stream of a minibatch. All pointers are valid as long as the minibatch.
 ///
-/// The library does not change them. A program may write to the values, indices and column offsets where they lie, if it holds
-/// all references to the minibatch and none of its threads uses them meanwhile.
+/// The library does not modify the data. A program may modify the values, indices and column
+/// offsets in place if it holds all references to the minibatch and no other thread uses them
+/// meanwhile.
 ///
-/// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
-/// t * lanes + s.
-/// Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+/// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is
+/// column t * lanes + s. Every column belongs to exactly one record. Columns of gaps hold no data
+/// (dense: zeros, sparse: nothing).
 ///
-/// Binary streams differ in minibatches of whole sequences: with `sequence_major` step t of lane s is column
-/// s * steps + t, so that the samples of a sequence are next to each other. Each sequence has a lane of its own, and
-/// columns that no record covers hold zeros.
+/// Binary streams differ in minibatches of whole sequences: if `sequence_major` is 1, step t of
+/// lane s is column s * steps + t, so that the samples of a sequence are adjacent. Each sequence
+/// then has its own lane, and columns that belong to no record hold zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_minibatch_stream {
@@ -59,15 +63,15 @@ pub struct cntk_reader_minibatch_stream {
     pub steps: usize,
     /// Lanes (CNTK: number of parallel sequences, S).
     pub lanes: usize,
-    /// Columns: steps * lanes, gaps included.
+    /// Columns: steps * lanes, including gaps.
     pub columns: usize,
-    /// Columns with data.
+    /// Number of columns with data.
     pub samples: usize,
-    /// Sequences with data.
+    /// Number of sequences with data.
     pub sequences: usize,
-    /// Which columns belong to which sequence.
+    /// The columns of each sequence and the gaps.
     pub records: *const cntk_reader_record,
-    /// Number of records, gaps included.
+    /// Number of records, including gaps.
     pub record_count: usize,
     /// Overlap of truncated minibatches in steps, else 0.
     pub right_splice: u64,
@@ -75,37 +79,38 @@ pub struct cntk_reader_minibatch_stream {
     pub storage: cntk_reader_storage,
     /// Type of the values.
     pub element: cntk_reader_element,
-    /// Values of one sample: the height of a column.
+    /// Values per sample, which is the height of a column.
     pub sample_size: usize,
-    /// The values, of type `element`. Dense: all columns, one after the other. Sparse: the stored values in order of
-    /// columns.
+    /// The values, of type `element`. Dense: column by column. Sparse: the stored values, column by
+    /// column.
     pub values: *const c_void,
     /// Number of values. Dense: columns * sample_size. Sparse: the number of stored values.
     pub value_count: usize,
-    /// Sparse: the index of each stored value within its column, from 0, in the order of the input, which may be unsorted
-    /// and may repeat an index. Dense: NULL.
+    /// Sparse: the index of each stored value within its column, from 0. Indices are in the order
+    /// of the input: they may be unsorted and may repeat. Dense: NULL.
     pub indices: *const i32,
-    /// Sparse: columns + 1 ascending numbers; column c has the stored values from `column_offsets[c]` to before
-    /// `column_offsets[c + 1]`. Dense: NULL.
+    /// Sparse: columns + 1 ascending numbers; column c has the stored values from
+    /// `column_offsets[c]` up to, but not including, `column_offsets[c + 1]`. Dense: NULL.
     pub column_offsets: *const i32,
-    /// The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
-    /// the values, the int32 indices, the int32 column offsets.
+    /// The whole block in CNTK's layout, aligned to 64 bytes. Dense: the values. Sparse: the number
+    /// of values as uint64, the values, the int32 indices, the int32 column offsets.
     pub block: *const c_void,
     /// Bytes of the block.
     pub block_size: usize,
     /// 1 if step t of lane s is column s * steps + t, else 0.
     pub sequence_major: u32,
-    /// 1 if the first `samples` columns are the sequences one after the other, without gaps between them, else 0.
+    /// 1 if the first `samples` columns are the sequences one after another without gaps, else 0.
     pub is_packed: u32,
-    /// Samples of the longest sequence, of which in truncated mode the part in this minibatch counts.
+    /// Samples of the longest sequence; in truncated mode, of the part in this minibatch.
     pub longest: usize,
     /// Shape of one sample, first dimension varying fastest (column-major).
     pub shape: *const usize,
-    /// Dimensions in `shape`.
+    /// Number of dimensions in `shape`.
     pub shape_rank: usize,
 }
 
-// SAFETY: integers and pointers, which may have all bits zero; the two enums are only ever written.
+// SAFETY: `repr(C)`, begins with a `usize`, and has integers and pointers, for which zero is valid,
+// and two enums, which are only written.
 unsafe impl Sized for cntk_reader_minibatch_stream {
     const NAME: &'static str = "cntk_reader_minibatch_stream";
     const LEAST: usize = offset_of!(cntk_reader_minibatch_stream, sequence_major);
@@ -125,7 +130,7 @@ impl cntk_reader_minibatch {
         let shape = self.shared()?.shape(index)?;
         let (layout, block) = (&part.layout, part.block());
         let extent = layout.extent();
-        let parts = with_element!(part.element(), T => Parts::of::<T>(part));
+        let parts = with_element!(part.element(), T => StreamArrays::of::<T>(part));
         let parts =
             parts.ok_or_else(|| Error::internal("A block of data does not have the size of its layout."))?;
         Ok(cntk_reader_minibatch_stream {
@@ -156,25 +161,25 @@ impl cntk_reader_minibatch {
     }
 }
 
-/// Where a stream's arrays lie.
-struct Parts {
+/// Pointers to a stream's arrays.
+struct StreamArrays {
     values: *const c_void,
     count: usize,
     indices: *const i32,
     offsets: *const i32,
 }
 
-impl Parts {
-    fn of<T: Element>(part: &StreamMinibatch) -> Option<Parts> {
+impl StreamArrays {
+    fn of<T: Element>(part: &StreamMinibatch) -> Option<StreamArrays> {
         let (start, base) = (part.block().as_ptr().addr(), part.block_pointer());
-        // The arrays in the block, by a pointer that callers may write through.
+        // Derives each pointer from `base`, through which callers may write.
         let array = |address: usize| base.wrapping_byte_add(address - start).cast_const();
         if let Some(values) = part.dense::<T>() {
             let (values, count) = (base.cast_const().cast(), values.len());
-            return Some(Parts { values, count, indices: null(), offsets: null() });
+            return Some(StreamArrays { values, count, indices: null(), offsets: null() });
         }
         let SparseColumns { values, indices, offsets, .. } = part.sparse::<T>()?;
-        Some(Parts {
+        Some(StreamArrays {
             values: array(values.as_ptr().addr()).cast(),
             count: values.len(),
             indices: array(indices.as_ptr().addr()).cast(),
@@ -183,7 +188,7 @@ impl Parts {
     }
 }
 
-/// Describes stream `index` of a minibatch, from 0: its layout, and pointers to its data where they lie.
+/// Describes stream `index` of a minibatch, counted from 0: its layout and pointers to its data.
 /// `stream->struct_size` must be set. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_describe(
@@ -193,7 +198,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `stream` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `stream` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let (minibatch, stream) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(stream) }?);
         stream.set(minibatch.stream(index)?);
         Ok(())

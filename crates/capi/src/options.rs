@@ -1,4 +1,4 @@
-//! Options as typed values: of a reader, a deserializer, a stream, a transform.
+//! Typed options of a reader, a deserializer, a stream or a transform.
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
@@ -13,22 +13,22 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-/// Options with values: those of a reader, with the options of its deserializers inside, those of
-/// their streams inside these, and so on. Their names are the keys of CNTK's configuration
-/// language, but values need no quotes, and nothing in one is a comment, a variable or a default:
-/// paths and names of streams may have any characters. Set as `options` of a cntk_reader_source.
+/// The options of a reader, deserializer, stream or transform, with typed values. They nest: a
+/// reader's options contain those of its deserializers, which contain those of their streams, and
+/// so on. The names are the keys of CNTK's configuration language. Values need no quotes and are
+/// taken literally, without comments, variables or defaults, so paths and stream names may contain
+/// any characters. Set as `options` of a cntk_reader_source.
 ///
-/// A reader of the stream `features` of a text file has four of them: those of the stream, dim =
-/// 784 and format = "dense"; `input`, with the stream as its section `features`; those of the
-/// deserializer, type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader", file and
-/// input; and those of the reader, with the deserializer in `deserializers`.
+/// For example, a reader of the stream `features` of a text file takes four objects: the stream's
+/// options, dim = 784 and format = "dense"; `input`, with the stream as its section `features`; the
+/// deserializer's options, type = "CNTKTextFormatDeserializer", module = "CNTKTextFormatReader",
+/// file and input; and the reader's options, with the deserializer in `deserializers`.
 ///
-/// Threads: one at a time while it is changed.
+/// Threads: may be shared while no thread changes it.
 pub struct cntk_reader_options(pub(super) Values, pub(super) FrontEnd);
 
-/// Makes options without values, which the caller owns. `front_end` is a cntk_reader_front_end:
-/// messages call options what it calls them; programs in C have
-/// CNTK_READER_FRONT_END_CONFIGURATION.
+/// Creates empty options, which the caller owns. `front_end` is a cntk_reader_front_end, whose
+/// names for options appear in messages. Programs in C pass CNTK_READER_FRONT_END_CONFIGURATION.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_create(
     front_end: u32,
@@ -43,7 +43,7 @@ pub extern "C" fn cntk_reader_options_create(
     })
 }
 
-/// Makes a copy of options, which the caller owns.
+/// Copies options. The caller owns the copy.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_copy(
     options: Option<&cntk_reader_options>,
@@ -57,26 +57,26 @@ pub extern "C" fn cntk_reader_options_copy(
     })
 }
 
-/// Frees options. NULL is allowed. Readers that were opened from them, and options that got them as
-/// a section, stay as they are.
+/// Frees options. NULL is allowed. Readers that were opened from them, and options that contain a
+/// copy of them, are not affected.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_options>>) {
     guard_silently(|| drop(options));
 }
 
-/// How a setter applies a value to a key.
-type How<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
+/// Applies a value to a key.
+type Setter<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
 
-/// Checks the key, and changes the values: every setter does this. `value` gets the key.
+/// Checks the key and applies a setter. `value` gets the key for its messages.
 ///
 /// # Safety
-/// `key` is NULL, which is refused, or has the bytes that `key_length` states.
+/// `key` is NULL, which is refused, or has `key_length` readable bytes.
 unsafe fn change<V>(
     options: Option<&mut cntk_reader_options>,
     key: *const c_char,
     key_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
-    how: How<V>,
+    setter: Setter<V>,
     value: impl FnOnce(&str) -> Result<V>,
 ) -> cntk_reader_status {
     call(error, || {
@@ -88,18 +88,18 @@ unsafe fn change<V>(
             let detail = "A name is not empty and has no NUL character.";
             return Err(Error::config(InvalidArgument, message).with_detail(detail));
         }
-        how(values, key, value(key)?, *front_end)
+        setter(values, key, value(key)?, *front_end)
     })
 }
 
-/// Sets an option to a value that it may have.
+/// Sets an option after checking that the value is allowed.
 fn set(values: &mut Values, key: &str, value: Value, front_end: FrontEnd) -> Result<()> {
     check(values, key, &value, front_end)?;
     values.set(key, value);
     Ok(())
 }
 
-/// Adds elements to a list, which begins with the first one.
+/// Appends to a list, creating it if necessary.
 fn add(values: &mut Values, key: &str, added: Value, front_end: FrontEnd) -> Result<()> {
     check(values, key, &added, front_end)?;
     values.add(key, added)
@@ -110,32 +110,32 @@ fn name(values: &mut Values, key: &str, section: Values, _: FrontEnd) -> Result<
     values.add_section(key, section)
 }
 
-/// A text as a value.
+/// Converts a caller's string to a value.
 ///
 /// # Safety
-/// `text` is NULL, which is refused, or has the bytes that `length` states.
+/// `text` is NULL, which is refused, or has `length` readable bytes.
 unsafe fn text_value(text: *const c_char, length: usize) -> Result<Value> {
     // SAFETY: this function's contract.
     Ok(Value::Text(unsafe { text::utf8(text, length, "text") }?.to_owned()))
 }
 
-/// A path.
+/// Converts a caller's path.
 ///
 /// # Safety
-/// `path` is NULL, which is refused, or has the bytes that `length` states.
+/// `path` is NULL, which is refused, or has `length` readable bytes.
 unsafe fn path_of(path: *const c_char, length: usize) -> Result<PathBuf> {
     // SAFETY: this function's contract.
     to_path(unsafe { text::bytes(path, length, "path") }?).map(Path::to_owned)
 }
 
-/// A copy of other options.
+/// Copies the options of a section.
 fn section_of(section: Option<&cntk_reader_options>) -> Result<Values> {
     Ok(given(section, "section")?.0.clone())
 }
 
-/// Sets an option to 1, true, or to 0, false. As all setters it replaces the value that the option
-/// had. `key` has `key_length` bytes, or CNTK_READER_NUL_TERMINATED; it is UTF-8, and upper and
-/// lower case are the same.
+/// Sets an option to true (1) or false (0). Like all setters it replaces the option's previous
+/// value. `key` has `key_length` bytes, or CNTK_READER_NUL_TERMINATED. It is UTF-8 and
+/// case-insensitive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_flag(
     options: Option<&mut cntk_reader_options>,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_flag(
     }
 }
 
-/// Sets an option to a number that may be negative.
+/// Sets an option to a signed integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_integer(
     options: Option<&mut cntk_reader_options>,
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_integer(
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
-/// Sets an option to a number without a sign: a size, a count, a seed.
+/// Sets an option to an unsigned integer: a size, a count, a seed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_size(
     options: Option<&mut cntk_reader_options>,
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_size(
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
-/// Sets an option to a number with a fraction.
+/// Sets an option to a floating-point number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_real(
     options: Option<&mut cntk_reader_options>,
@@ -192,8 +192,9 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
-/// Sets an option to a text, UTF-8: a word of the library's, such as "double", or a name. `text`
-/// has `text_length` bytes, or CNTK_READER_NUL_TERMINATED. Several numbers may be one text, "5:5".
+/// Sets an option to a UTF-8 string: a keyword such as "double", or a name. `text` has
+/// `text_length` bytes, or CNTK_READER_NUL_TERMINATED. Several numbers are written as one string,
+/// such as "5:5".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_text(
     options: Option<&mut cntk_reader_options>,
@@ -203,12 +204,12 @@ pub unsafe extern "C" fn cntk_reader_options_set_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
-    // their lengths state.
+    // SAFETY: `key` and `text` are NULL, which is refused, or have the bytes that their lengths
+    // state.
     unsafe { change(options, key, key_length, error, set, |_| text_value(text, text_length)) }
 }
 
-/// Adds a text to an option that is a list.
+/// Appends a string to an option that is a list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_text(
     options: Option<&mut cntk_reader_options>,
@@ -218,8 +219,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are the caller's: NULL, which is refused, or have the bytes that
-    // their lengths state.
+    // SAFETY: `key` and `text` are NULL, which is refused, or have the bytes that their lengths
+    // state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![text_value(text, text_length)?]))
@@ -227,7 +228,7 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
     }
 }
 
-/// Sets an option to the path of one file or folder, as the operating system has it. `path` has
+/// Sets an option to the path of a file or folder, in the operating system's encoding. `path` has
 /// `path_length` bytes, or CNTK_READER_NUL_TERMINATED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_path(
@@ -238,14 +239,14 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
-    // their lengths state.
+    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
+    // state.
     unsafe {
         change(options, key, key_length, error, set, |_| Ok(path_of(path, path_length)?.as_path().into()))
     }
 }
 
-/// Adds a path to an option that is a list of paths: script files, files of labels, folders.
+/// Appends a path to an option that is a list of paths: script files, label files, folders.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_path(
     options: Option<&mut cntk_reader_options>,
@@ -255,8 +256,8 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
-    // their lengths state.
+    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
+    // state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![path_of(path, path_length)?.as_path().into()]))
@@ -264,8 +265,9 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
     }
 }
 
-/// Adds to the files of a text or binary deserializer (`file`): a path, or a pattern of paths, such
-/// as "train-*.ctf". A path that exists is no pattern. Their data follow those of the files before.
+/// Appends to the files (`file`) of a text or binary deserializer: a path, or a pattern of paths
+/// such as "train-*.ctf". A path that exists is never a pattern. The data follow those of the
+/// previous files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_file(
     options: Option<&mut cntk_reader_options>,
@@ -275,16 +277,16 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are the caller's: NULL, which is refused, or have the bytes that
-    // their lengths state.
+    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
+    // state.
     unsafe {
         change(options, key, key_length, error, add, |_| Ok(Value::Files(vec![path_of(path, path_length)?])))
     }
 }
 
-/// Sets an option to other options, which are copied: `input`, or in `input` the options of a
-/// stream by its name. A section is not replaced, because names that differ in upper and lower case
-/// alone would be one stream.
+/// Sets an option to a section, a copy of other options: `input`, or within `input` the options of
+/// a stream by its name. An existing section is not replaced: stream names that differ only in case
+/// would otherwise silently become one stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_section(
     options: Option<&mut cntk_reader_options>,
@@ -297,7 +299,7 @@ pub unsafe extern "C" fn cntk_reader_options_set_section(
     unsafe { change(options, key, key_length, error, name, |_| section_of(section)) }
 }
 
-/// Adds other options, which are copied, to a list: `deserializers`, `transforms`.
+/// Appends a section, a copy of other options, to a list: `deserializers`, `transforms`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_section(
     options: Option<&mut cntk_reader_options>,
@@ -312,10 +314,10 @@ pub unsafe extern "C" fn cntk_reader_options_add_section(
     }
 }
 
-/// Writes options in CNTK's configuration language: the lines of a configuration, or if
-/// `in_brackets` is 1 those of a section. NUL-terminated if they fit into `capacity` bytes, and
-/// their length. `text` may be NULL if `capacity` is 0. A name or a text that the language has no
-/// way to write is an error; every path can be written.
+/// Writes options in CNTK's configuration language: as the lines of a configuration, or as a
+/// section if `in_brackets` is 1. The text is NUL-terminated if it fits into `capacity` bytes;
+/// `length` is set to its full length. `text` may be NULL if `capacity` is 0. A name or string that
+/// the language cannot express is an error; every path can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_write(
     options: Option<&cntk_reader_options>,
@@ -332,7 +334,7 @@ pub unsafe extern "C" fn cntk_reader_options_write(
             1 => values.to_section()?,
             _ => return Err(Error::argument(format!("'in_brackets' is {in_brackets}. Expected 1 or 0."))),
         };
-        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has `capacity`
         // bytes.
         length.write(unsafe { text::copy(&written, text, capacity) }?);
         Ok(())
@@ -354,14 +356,14 @@ mod tests {
     fn text_of(options: &cntk_reader_options) -> String {
         let (mut length, mut buffer) = (MaybeUninit::new(0), vec![0u8; 200]);
         let place = buffer.as_mut_ptr().cast();
-        // SAFETY: the buffer has as many bytes as are stated.
+        // SAFETY: the buffer has 200 bytes.
         let status =
             unsafe { cntk_reader_options_write(Some(options), 0, place, 200, Some(&mut length), None) };
         assert_eq!(status, CNTK_READER_STATUS_OK);
         CStr::from_bytes_until_nul(&buffer).expect("a NUL").to_str().expect("UTF-8").to_owned()
     }
 
-    /// Every kind of value, as CNTK's language has it.
+    /// Covers every kind of value, as CNTK's language writes it.
     #[test]
     fn values_of_each_kind() {
         let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
@@ -415,7 +417,7 @@ mod tests {
         assert_eq!(text_of(&options), expected);
         let mut copy = MaybeUninit::uninit();
         assert_eq!(cntk_reader_options_copy(Some(&options), Some(&mut copy), None), ok);
-        // SAFETY: written by the call above, which succeeded, and owned by this test.
+        // SAFETY: the call above has written it, and this test owns it.
         let mut copy = unsafe { Box::from_raw(copy.assume_init()) };
         // SAFETY: a literal with a NUL.
         unsafe { cntk_reader_options_set_flag(Some(&mut copy), c"a".as_ptr(), END, 1, None) };
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_refused() {
+    fn invalid_options_are_refused() {
         let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
         let refused = CNTK_READER_STATUS_INVALID_ARGUMENT;
         let section = cntk_reader_options(Values::default(), FrontEnd::Configuration);
@@ -496,14 +498,15 @@ mod tests {
             assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);
         }
     }
+
     #[test]
     fn one_count_or_two() {
         let refusal = |value: &CStr, is_added: bool| {
             let mut options = cntk_reader_options(Values::default(), FrontEnd::Cpp);
             let (mut error, key) = (MaybeUninit::uninit(), c"contextWindow".as_ptr());
             let (options, place) = (Some(&mut options), Some(&mut error));
-            // SAFETY: the texts have a NUL; the error was written if the status says so, and is
-            // owned by this test.
+            // SAFETY: the strings end with a NUL; the error was written if the status says so, and
+            // this test owns it.
             unsafe {
                 let status = match is_added {
                     true => cntk_reader_options_add_text(options, key, END, value.as_ptr(), END, place),

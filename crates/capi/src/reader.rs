@@ -1,8 +1,8 @@
-//! The reader's handle, and what can be asked of it.
+//! The reader's handle and its queries.
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
-use super::minibatch_handle::Shared;
+use super::minibatch_handle::ReaderShared;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::cntk_reader_stream_info;
@@ -11,28 +11,31 @@ use cntk_reader_core::runtime::exit;
 use cntk_reader_core::runtime::fork::Process;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::settings::ReaderSettings;
-use cntk_reader_engine::reader::{Member, Others, Reader, Sizes};
+use cntk_reader_engine::reader::{Extensions, Member, Reader, Sizes};
 use std::ffi::{CString, c_char};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// A reader of minibatches. Open it with cntk_reader_open, free it with cntk_reader_free.
 ///
-/// Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
-/// gets CNTK_READER_STATUS_STATE. The descriptions of its streams may be read at any time.
-/// Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_STATUS_STATE.
+/// Threads: exclusive. It may move between threads, but only one thread may be inside a call at a
+/// time; a second one gets CNTK_READER_STATUS_STATE. The descriptions of its streams may be read at
+/// any time.
+/// Fork: belongs to the process that opened it; in a child, every call returns
+/// CNTK_READER_STATUS_STATE.
 pub struct cntk_reader {
     process: Process,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ReaderShared>,
     members: Vec<[CString; 2]>,
     is_in_lockstep: bool,
-    // Locked without ever waiting. A panic inside poisons it, which is how the handle refuses further use.
+    // Only ever locked by `try_lock`. A panic inside a call poisons it, which makes the handle
+    // refuse further use.
     reader: Mutex<Reader>,
 }
 
-/// What a reader is as a whole. Numbers that are not known yet are CNTK_READER_UNKNOWN: a large text file that is read in
-/// its own order is indexed while it is read, and chunks of some users' deserializers list their sequences when they are
-/// loaded.
+/// Properties of a reader. Numbers that are not known yet are CNTK_READER_UNKNOWN: large text files
+/// that are not randomized are indexed while they are read, and some user-defined deserializers
+/// list the sequences of a chunk only when it is loaded.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_info {
@@ -42,85 +45,92 @@ pub struct cntk_reader_info {
     pub stream_count: usize,
     /// Number of deserializers: see cntk_reader_member_describe.
     pub member_count: usize,
-    /// Samples of one sweep (a pass over the data), in the unit of minibatch and epoch sizes; or CNTK_READER_UNKNOWN.
+    /// Samples in one sweep (a pass over the data), in the unit of minibatch and epoch sizes, or
+    /// CNTK_READER_UNKNOWN.
     pub samples: u64,
-    /// Sequences of one sweep; or CNTK_READER_UNKNOWN.
+    /// Sequences in one sweep, or CNTK_READER_UNKNOWN.
     pub sequences: u64,
-    /// Chunks, the units of loading and randomization; or CNTK_READER_UNKNOWN.
+    /// Chunks, the units of loading and randomization, or CNTK_READER_UNKNOWN.
     pub chunks: u64,
-    /// 1 if sequence keys are numbers in the data: then the keys of minibatches are those numbers. 0 if they are texts,
-    /// for which the keys of minibatches stand.
+    /// 1 if sequence keys are numbers in the data, which are then the keys of minibatches. 0 if
+    /// they are texts, which the keys of minibatches stand for.
     pub numeric_keys: u32,
-    /// 1 if workers read in lockstep (`lockstep = true` in the configuration): up to the end of the epoch each reads as many
-    /// minibatches as the others, some of which may be without data. Else 0.
+    /// 1 if workers read in lockstep (`lockstep = true` in the configuration), else 0. In lockstep
+    /// all workers read the same number of minibatches in an epoch, some of which may have no data.
     pub lockstep: u32,
 }
 
-/// One of the deserializers of a reader, in the configuration's order. The first one gives the order of the data. The
-/// strings live as long as the reader.
+/// One of the deserializers of a reader, in the configuration's order. The first one determines the
+/// order of the data. The strings are valid as long as the reader.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_member_info {
     /// sizeof(cntk_reader_member_info), set by the caller.
     pub struct_size: usize,
-    /// Its file, or the name of a user's deserializer: UTF-8, NUL-terminated.
+    /// Its file, or the name of a user-defined deserializer: UTF-8, NUL-terminated.
     pub name: *const c_char,
     /// Its `type` in the configuration: UTF-8, NUL-terminated.
     pub type_name: *const c_char,
-    /// Samples of all its sequences, whether or not other deserializers have them too; or CNTK_READER_UNKNOWN.
+    /// Samples in all its sequences, whether or not other deserializers have them too, or
+    /// CNTK_READER_UNKNOWN.
     pub samples: u64,
-    /// Its sequences; or CNTK_READER_UNKNOWN.
+    /// Number of its sequences, or CNTK_READER_UNKNOWN.
     pub sequences: u64,
-    /// Its chunks; or CNTK_READER_UNKNOWN.
+    /// Number of its chunks, or CNTK_READER_UNKNOWN.
     pub chunks: u64,
 }
 
-/// How far an epoch has come.
+/// Progress of an epoch.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_progress {
     /// sizeof(cntk_reader_progress), set by the caller.
     pub struct_size: usize,
-    /// Samples of the epoch up to the end of the minibatch read last, those of all workers; where every worker has an
-    /// order of its own (chunks that list their sequences when they are loaded), those of this worker.
+    /// Samples from the start of the epoch to the end of the most recently read minibatch, of all
+    /// workers. If each worker has its own order (chunks that list their sequences when they are
+    /// loaded), those of this worker.
     pub delivered: u64,
-    /// Samples that the epoch has, counted as in `delivered`; or CNTK_READER_UNKNOWN, also if the epoch has no end. The
-    /// last sequence of an epoch is delivered whole, so `delivered` may end a little above it.
+    /// Samples in the whole epoch, counted like `delivered`, or CNTK_READER_UNKNOWN, also if the
+    /// epoch has no end. The last sequence of an epoch is delivered whole, so `delivered` may end
+    /// slightly above it.
     pub expected: u64,
-    /// The sweep, from 0, that the next sample belongs to.
+    /// The sweep of the next sample, from 0.
     pub sweep: u64,
 }
 
-/// Memory that a reader holds, in bytes. Counted are the arrays of chunks, minibatches and indexes.
+/// Memory held by a reader, in bytes. Only the arrays of chunks, minibatches and indexes are
+/// counted.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_memory {
     /// sizeof(cntk_reader_memory), set by the caller.
     pub struct_size: usize,
-    /// Chunks: those of the randomization window, those loaded ahead, and memory kept for the next ones.
+    /// Chunks in the randomization window, prefetched chunks, and memory kept for later ones.
     pub window: u64,
-    /// Minibatches: those that the caller holds, those that are ready or being made, and memory kept for the next ones.
+    /// Minibatches that the caller holds, that are ready or in preparation, and memory kept for
+    /// later ones.
     pub buffers: u64,
     /// Tables of chunks, sequences and keys.
     pub index: u64,
 }
 
-// SAFETY: nothing but integers, which may have all bits zero.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_info {
     const NAME: &'static str = "cntk_reader_info";
 }
 
-// SAFETY: integers and pointers, each of which may have all bits zero.
+// SAFETY: `repr(C)`, begins with a `usize`, and has only integers and pointers, for which zero is
+// valid.
 unsafe impl Sized for cntk_reader_member_info {
     const NAME: &'static str = "cntk_reader_member_info";
 }
 
-// SAFETY: nothing but integers, which may have all bits zero.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_progress {
     const NAME: &'static str = "cntk_reader_progress";
 }
 
-// SAFETY: nothing but integers, which may have all bits zero.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_memory {
     const NAME: &'static str = "cntk_reader_memory";
 }
@@ -129,12 +139,12 @@ unsafe impl Sized for cntk_reader_memory {
 const UNKNOWN: u64 = u64::MAX;
 
 impl cntk_reader {
-    pub(super) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<*mut cntk_reader> {
+    pub(super) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<*mut cntk_reader> {
         let reader = Reader::open_with(settings, others)?;
         let names = |member: &Member| [member.name(), member.type_name()].map(nul_terminated);
         let handle = cntk_reader {
             process: Process::current(),
-            shared: Arc::new(Shared::new(&reader)),
+            shared: Arc::new(ReaderShared::new(&reader)),
             members: reader.members().iter().map(names).collect(),
             is_in_lockstep: reader.is_in_lockstep(),
             reader: Mutex::new(reader),
@@ -142,7 +152,7 @@ impl cntk_reader {
         Ok(Box::into_raw(Box::new(handle)))
     }
 
-    /// Runs `work` on the reader, if this process and thread may use it now.
+    /// Runs `work` on the reader if this process and thread may use it now.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
         if !self.process.is_current() {
             return Err(Error::state(
@@ -152,10 +162,10 @@ impl cntk_reader {
         match self.reader.try_lock() {
             Ok(mut reader) => work(&mut reader),
             Err(TryLockError::WouldBlock) => Err(Error::state(
-                "The reader is in use, by another thread or by the call that this callback came from.",
+                "The reader is in use by another thread, or by the call that is running this callback.",
             )),
             Err(TryLockError::Poisoned(_)) => {
-                Err(Error::state("The reader failed internally in an earlier call and cannot go on."))
+                Err(Error::state("The reader failed internally in an earlier call and cannot continue."))
             }
         }
     }
@@ -193,25 +203,27 @@ impl cntk_reader {
     }
 }
 
-/// Frees a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; the descriptions of its
-/// streams and deserializers do not. Must not be called while another call on the reader is under way. In the child of a
-/// fork it returns at once and leaves the memory alone.
+/// Frees a reader. NULL is allowed. Its minibatches, errors and buffers stay valid; the
+/// descriptions of its streams and deserializers do not. Must not be called during another call on
+/// the reader. In the child of a fork it returns at once without freeing memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_free(reader: Option<Box<cntk_reader>>) {
     guard_silently(|| match reader {
         Some(reader) if !reader.process.is_current() => {
-            // Locks may be held by threads that do not exist here, and those threads cannot be joined.
+            // Locks may be held by threads that do not exist in this process, and those threads
+            // cannot be joined.
             Box::leak(reader);
         }
         Some(reader) if exit::has_lost_threads() => {
-            // A thread is in the reader, or in its callbacks, and will not leave before the process ends.
+            // A parked thread is inside the reader or one of its callbacks and stays there until
+            // the process ends.
             Box::leak(reader);
         }
         reader => drop(reader),
     });
 }
 
-/// Describes a reader as a whole. `info->struct_size` must be set.
+/// Describes a reader. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_describe(
     reader: Option<&cntk_reader>,
@@ -219,14 +231,16 @@ pub unsafe extern "C" fn cntk_reader_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.info(reader.with(|reader| Ok(reader.sizes()))?));
         Ok(())
     })
 }
 
-/// Describes stream `index`, from 0. `info->struct_size` must be set. May be called from any thread.
+/// Describes stream `index`, counted from 0. `info->struct_size` must be set. May be called from
+/// any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_stream_describe(
     reader: Option<&cntk_reader>,
@@ -235,14 +249,15 @@ pub unsafe extern "C" fn cntk_reader_stream_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.shared.stream(index)?.describe(index, reader.shared.shape(index)?));
         Ok(())
     })
 }
 
-/// Describes deserializer `index` of a reader, from 0. `info->struct_size` must be set.
+/// Describes deserializer `index` of a reader, counted from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_member_describe(
     reader: Option<&cntk_reader>,
@@ -251,15 +266,17 @@ pub unsafe extern "C" fn cntk_reader_member_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.member(index)?);
         Ok(())
     })
 }
 
-/// Gives how far the epoch has come with the minibatch read last, however much is read ahead: for a progress bar.
-/// `progress->struct_size` must be set. An epoch must have been started, or a checkpoint restored.
+/// Gets the progress of the epoch up to the most recently read minibatch, regardless of
+/// prefetching. `progress->struct_size` must be set. An epoch must have been started, or a
+/// checkpoint restored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_progress_get(
     reader: Option<&cntk_reader>,
@@ -267,7 +284,8 @@ pub unsafe extern "C" fn cntk_reader_progress_get(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `progress` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `progress` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(progress) }?);
         let progress = reader.with(|reader| reader.progress())?;
         place.set(cntk_reader_progress {
@@ -280,7 +298,7 @@ pub unsafe extern "C" fn cntk_reader_progress_get(
     })
 }
 
-/// Gives the memory that a reader holds now. `memory->struct_size` must be set.
+/// Gets the memory that a reader holds now. `memory->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_memory_get(
     reader: Option<&cntk_reader>,
@@ -288,7 +306,8 @@ pub unsafe extern "C" fn cntk_reader_memory_get(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `memory` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `memory` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(memory) }?);
         let memory = reader.with(|reader| Ok(reader.memory()))?;
         place.set(cntk_reader_memory {
@@ -301,10 +320,10 @@ pub unsafe extern "C" fn cntk_reader_memory_get(
     })
 }
 
-/// Gives a value for the configuration's `chunkSizeInBytes` with which this many workers share the data evenly.
-/// Randomized data are shared out by chunks, so a window needs several chunks for each worker: the value is the bytes of
-/// a window divided by 8 for each worker, but at most CNTK's default of 32 MiB. Without a file to measure it is that
-/// default.
+/// Suggests a value for the configuration's `chunkSizeInBytes` with which `workers` workers share
+/// the data evenly. Randomized data are distributed by chunks, so a randomization window needs
+/// several chunks per worker: the value is the window's bytes divided by 8 * workers, but at most
+/// CNTK's default of 32 MiB. Without a file to measure, it is that default.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_chunk_size_suggest(
     reader: Option<&cntk_reader>,
@@ -326,7 +345,7 @@ mod tests {
     use cntk_reader_core::ErrorKind;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// A reader of one sample, and the folder of its data.
+    /// Opens a reader of one sample; also returns the folder of its data.
     fn open() -> (Box<cntk_reader>, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("data.ctf");
@@ -337,8 +356,8 @@ mod tests {
             file.display()
         );
         let options = language::from_text(&text).expect("a configuration");
-        let reader = cntk_reader::open(&options, &Others::default()).expect("a reader");
-        // SAFETY: `open` gives a box's pointer, which becomes a box once.
+        let reader = cntk_reader::open(&options, &Extensions::default()).expect("a reader");
+        // SAFETY: `open` returns a pointer from `Box::into_raw`, used once.
         (unsafe { Box::from_raw(reader) }, folder)
     }
 
@@ -356,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_call_at_the_same_time_is_refused() {
+    fn concurrent_call_is_refused() {
         let (reader, _folder) = open();
         let inner = reader.with(|_| Ok(kind(reader.with(|_| Ok(())))));
         assert_eq!(inner.ok(), Some(Some(ErrorKind::State)));

@@ -1,56 +1,59 @@
-//! Structs that begin with their size, so that they can grow: the older of caller and library decides what is used.
+//! Structs that begin with their size, so that they can grow without breaking older callers or
+//! libraries.
 
 use cntk_reader_core::{Error, Result};
 use std::mem::size_of;
 
-/// A struct whose first member is its size in bytes, as the caller compiled it.
+/// A struct whose first member is its size in bytes as the caller compiled it.
 ///
 /// # Safety
-/// The type is `repr(C)`, its first member is a `usize` and every other member is valid with all bits zero.
+/// The type is `repr(C)`, its first member is a `usize`, and every other member is valid when
+/// zeroed.
 pub(crate) unsafe trait Sized: Copy {
     /// The struct's name, for messages.
     const NAME: &'static str;
-    /// Its size in the version of the ABI that brought it: the least that a caller may state. A struct that grows has
-    /// to keep it here.
+    /// Its size when it was first released: the smallest size that callers may set. A struct that
+    /// grows must keep this.
     const LEAST: usize = size_of::<Self>();
 }
 
-/// Reads an input. Members past the caller's size keep the value that `defaults` has; bytes beyond the library's
-/// size must be zero, because they ask for something that this version cannot do.
+/// Reads an input struct. Members beyond the caller's size keep their values from `defaults`; bytes
+/// beyond the library's size must be zero, because they request features that this version lacks.
 ///
 /// # Safety
-/// `pointer` is NULL or points to as many readable bytes as its first member says.
+/// `pointer` is NULL or readable for the number of bytes in its first member, which are valid
+/// members of `T` or of a later version of it.
 pub(crate) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T> {
     // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
     let size = unsafe { declared_size::<T>(pointer) }?;
     let mut value = defaults;
     let known = size.min(size_of::<T>());
-    // SAFETY: `known` bytes are readable by the contract, and writable since `value` has at least as many. They make
-    // a valid `T`: a C caller's copy of the same plain integers.
+    // SAFETY: `known` bytes are readable by this function's contract, and `value` has at least that
+    // many. They are valid members of `T` by the contract.
     unsafe { pointer.cast::<u8>().copy_to_nonoverlapping((&raw mut value).cast(), known) };
-    // SAFETY: `size` bytes are readable by this function's contract, and `known` is no more than `size`.
+    // SAFETY: `size` bytes are readable by this function's contract, and `known` is at most `size`.
     let rest = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
     if rest.iter().any(|&byte| byte != 0) {
         return Err(Error::argument(format!(
-            "{} has members that this version of the library does not know, and they are set.",
+            "{} sets members that this version of the library does not know.",
             T::NAME
         )));
     }
     Ok(value)
 }
 
-/// A place for an output struct whose size the caller has set.
+/// The caller's place for an output struct, with the size that the caller has set.
 pub(crate) struct SizedOutput<T> {
     pointer: *mut T,
     size: usize,
 }
 
 impl<T: Sized> SizedOutput<T> {
-    /// Checks the place and its size.
+    /// Checks the pointer and its size.
     ///
     /// # Safety
-    /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`]
-    /// returns.
+    /// `pointer` is NULL or writable for the number of bytes in its first member, until
+    /// [`SizedOutput::set`] returns.
     pub(crate) unsafe fn new(pointer: *mut T) -> Result<Self> {
         // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
         let size = unsafe { declared_size::<T>(pointer) }?;
@@ -61,8 +64,8 @@ impl<T: Sized> SizedOutput<T> {
     pub(crate) fn set(self, value: T) {
         let known = self.size.min(size_of::<T>());
         let start = size_of::<usize>();
-        // SAFETY: `known` is no more than the bytes of `value`, nor than those of the caller's struct, which `new` has
-        // checked to be there; `value` is a local variable, so they do not overlap.
+        // SAFETY: `known` is at most the size of `value` and of the caller's struct, which is
+        // writable by the contract of `new`. `value` is a local variable, so they do not overlap.
         unsafe {
             let source = (&raw const value).cast::<u8>().add(start);
             source.copy_to_nonoverlapping(self.pointer.cast::<u8>().add(start), known - start);
@@ -70,7 +73,7 @@ impl<T: Sized> SizedOutput<T> {
     }
 }
 
-/// The size in the first member.
+/// Reads and checks the size in the first member.
 ///
 /// # Safety
 /// `pointer` is NULL or its first member is readable.
@@ -78,7 +81,8 @@ unsafe fn declared_size<T: Sized>(pointer: *const T) -> Result<usize> {
     if pointer.is_null() {
         return Err(Error::argument(format!("The argument of type {} must not be NULL.", T::NAME)));
     }
-    // SAFETY: not NULL, and then readable by the contract; the first member is a `usize` by the trait's.
+    // SAFETY: not NULL, hence readable by this function's contract; the first member is a `usize`
+    // by the trait's contract.
     let size = unsafe { pointer.cast::<usize>().read() };
     if !(T::LEAST..=4096).contains(&size) {
         return Err(Error::argument(format!(
@@ -101,12 +105,12 @@ mod tests {
         a: u64,
     }
 
-    // SAFETY: nothing but integers.
+    // SAFETY: `repr(C)` with integers only, a `usize` first.
     unsafe impl Sized for Known {
         const NAME: &'static str = "Known";
     }
 
-    /// What a later version might have.
+    /// [`Known`] in a later version.
     #[repr(C)]
     #[derive(Debug, Clone, Copy, PartialEq)]
     struct Later {
@@ -115,7 +119,7 @@ mod tests {
         b: u64,
     }
 
-    // SAFETY: nothing but integers.
+    // SAFETY: `repr(C)` with integers only, a `usize` first.
     unsafe impl Sized for Later {
         const NAME: &'static str = "Later";
         const LEAST: usize = size_of::<Known>();
@@ -125,7 +129,7 @@ mod tests {
 
     fn read_later(b: u64) -> Result<Known> {
         let later = Later { size: size_of::<Later>(), a: 1, b };
-        // SAFETY: the struct is as large as it says.
+        // SAFETY: the struct has the size that it states.
         unsafe { read((&raw const later).cast(), DEFAULT) }
     }
 
@@ -136,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn impossible_sizes_are_refused() {
         for size in [0, size_of::<Known>() - 1, usize::MAX] {
             let known = Known { size, a: 1 };
-            // SAFETY: the size is refused before anything else is read.
+            // SAFETY: the size is refused before other members are read.
             assert!(unsafe { read(&raw const known, DEFAULT) }.is_err(), "{size}");
         }
         // SAFETY: NULL is allowed.
@@ -147,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn structs_that_have_grown_take_older_callers() {
+    fn grown_structs_accept_older_callers() {
         let default = Later { size: 0, a: 5, b: 7 };
         let mut known = Known { size: size_of::<Known>(), a: 1 };
-        // SAFETY: the struct is as large as it says.
+        // SAFETY: the struct has the size that it states.
         let later = unsafe { read((&raw const known).cast::<Later>(), default) };
         assert_eq!(later.ok(), Some(Later { size: size_of::<Known>(), a: 1, b: 7 }));
         // SAFETY: as above.
@@ -160,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn outputs_keep_their_size_and_what_follows() {
+    fn outputs_keep_their_size_and_later_members() {
         let mut later = Later { size: size_of::<Later>(), a: 0, b: 9 };
-        // SAFETY: the struct is as large as it says.
+        // SAFETY: the struct has the size that it states.
         let output = unsafe { SizedOutput::<Known>::new((&raw mut later).cast()) };
         output.expect("a good size").set(Known { size: 0, a: 3 });
         assert_eq!(later, Later { size: size_of::<Later>(), a: 3, b: 9 });

@@ -1,4 +1,4 @@
-//! What a reader is opened from.
+//! The source of a reader: a configuration and user-defined components.
 
 use super::call::{call, given, inputs};
 use super::canceller::cntk_reader_canceller;
@@ -10,7 +10,7 @@ use super::status::cntk_reader_status;
 use super::text;
 use super::user_deserializer::{Users, cntk_reader_user_deserializer};
 use super::user_transform::{Transforms, cntk_reader_user_transform};
-use ::cntk_reader::language::{Config, Others};
+use ::cntk_reader::language::{Config, ExtensionTypes};
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader;
@@ -19,7 +19,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::path::Path;
 use std::ptr::null;
 
-/// The interface in which a reader's options were written: messages call options what it calls them.
+/// The interface in which a reader's options were written. Messages use its names for options.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_front_end {
@@ -27,52 +27,56 @@ pub enum cntk_reader_front_end {
     CNTK_READER_FRONT_END_CONFIGURATION = 0,
     /// The Rust crate.
     CNTK_READER_FRONT_END_RUST = 1,
-    /// The C++ header's ReaderOptions and deserializers.
+    /// The classes of cntk_reader.hpp.
     CNTK_READER_FRONT_END_CPP = 2,
-    /// The Python package's classes.
+    /// The classes of the Python package.
     CNTK_READER_FRONT_END_PYTHON = 3,
 }
 
-/// What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
-/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `options`.
+/// The source of a reader: a configuration, and user-defined deserializers and transforms.
+/// Initialize with CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `options`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_source {
     /// sizeof(cntk_reader_source).
     pub struct_size: usize,
-    /// The text of a configuration in CNTK's configuration language, UTF-8, or NULL. Relative paths in it begin at the
-    /// process's working folder.
+    /// Text of a configuration in CNTK's configuration language, UTF-8, or NULL. Relative paths in
+    /// it are resolved against the current directory of the process.
     pub text: *const c_char,
     /// Bytes of the text, or CNTK_READER_NUL_TERMINATED.
     pub text_length: usize,
-    /// Path of a configuration file, as the operating system has it, or NULL. Its includes are followed.
+    /// Path of a configuration file, in the operating system's encoding, or NULL. Its includes are
+    /// followed.
     pub file: *const c_char,
     /// Bytes of the path, or CNTK_READER_NUL_TERMINATED.
     pub file_length: usize,
     /// Options of a reader and its deserializers, or NULL. They are copied.
     pub options: *const cntk_reader_options,
-    /// Deserializers of the user's own, or NULL. The tables are copied.
+    /// User-defined deserializers, or NULL. The tables are copied.
     ///
-    /// Each has an element in the configuration's `deserializers`, with its name as `type` and no `module`. If there is
-    /// only one, the configuration need not have `deserializers`, and may be the text "".
+    /// An element of the configuration's `deserializers` selects one by its name as `type`, without
+    /// a `module`. With a single user-defined deserializer, `deserializers` may be omitted, and the
+    /// configuration may be the empty text "".
     pub deserializers: *const *const cntk_reader_user_deserializer,
-    /// Their number.
+    /// Number of them.
     pub deserializer_count: usize,
-    /// Transforms of the user's own, or NULL. The tables are copied. An element of `transforms` in the configuration has the name of
-    /// one as `type`, and no `module`.
+    /// User-defined transforms, or NULL. The tables are copied. An element of the configuration's
+    /// `transforms` selects one by its name as `type`, without a `module`.
     pub transforms: *const *const cntk_reader_user_transform,
-    /// Their number.
+    /// Number of them.
     pub transform_count: usize,
-    /// Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
+    /// Cancels the opening and later calls of the reader, or NULL. It may be freed before the
+    /// reader.
     pub canceller: *const cntk_reader_canceller,
-    /// The name of the reader to open of those that the configuration has, UTF-8: the keys that lead to its section, such as
-    /// "train.reader". NULL: its only one.
+    /// Selects a reader if the configuration has several, UTF-8: the keys that lead to its section,
+    /// such as "train.reader". NULL: the only one.
     pub reader: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub reader_length: usize,
 }
 
-// SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
+// SAFETY: `repr(C)`, begins with a `usize`, and has only integers and pointers, for which zero is
+// valid.
 unsafe impl Sized for cntk_reader_source {
     const NAME: &'static str = "cntk_reader_source";
     const LEAST: usize = offset_of!(cntk_reader_source, transforms);
@@ -99,38 +103,41 @@ impl Default for cntk_reader_source {
 }
 
 impl cntk_reader_source {
-    /// The configuration of the reader that was chosen.
+    /// Returns the configuration of the selected reader.
     ///
     /// # Safety
-    /// Each of `text`, `file`, `options` and `reader` is NULL, or readable as its length or its
-    /// type says.
+    /// Each of `text`, `file`, `options` and `reader` is NULL or valid for its length or type.
     unsafe fn config(&self) -> Result<Config> {
         // SAFETY: this function's contract.
         let config = unsafe { self.whole_config() }?;
         if self.reader.is_null() {
             return Ok(config);
         }
-        // SAFETY: `reader` is not NULL, so it has the bytes that `reader_length` states, by this function's contract.
+        // SAFETY: `reader` is not NULL, so it has `reader_length` bytes or ends with a NUL, by this
+        // function's contract.
         config.reader(unsafe { text::utf8(self.reader, self.reader_length, "reader") }?)
     }
 
-    /// The configuration, whichever of the three members it is in.
+    /// Returns the whole configuration from `text`, `file` or `options`.
     ///
     /// # Safety
-    /// Each of `text`, `file` and `options` is NULL, or readable as its length or its type says.
+    /// Each of `text`, `file` and `options` is NULL or valid for its length or type.
     unsafe fn whole_config(&self) -> Result<Config> {
         let given = [self.text.is_null(), self.file.is_null(), self.options.is_null()];
         match given {
             [false, true, true] => {
-                // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
+                // SAFETY: `text` is not NULL, so it has `text_length` bytes or ends with a NUL, by
+                // this function's contract.
                 Config::from_text(unsafe { text::utf8(self.text, self.text_length, "text") }?)
             }
             [true, false, true] => {
-                // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
+                // SAFETY: `file` is not NULL, so it has `file_length` bytes or ends with a NUL, by
+                // this function's contract.
                 Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
             }
             [true, true, false] => {
-                // SAFETY: `options` is not NULL, so it is of this library, by this function's contract.
+                // SAFETY: `options` is not NULL, so it points to options that this library made, by
+                // this function's contract.
                 let cntk_reader_options(values, front_end) = unsafe { &*self.options };
                 Ok(Config::of_values(values, *front_end))
             }
@@ -145,27 +152,33 @@ impl cntk_reader_source {
     /// Opens the reader.
     ///
     /// # Safety
-    /// All members are as the struct documents.
+    /// All members are as documented in the struct.
     unsafe fn open(&self) -> Result<*mut cntk_reader> {
         // SAFETY: this function's contract.
         let config = unsafe { self.config() }?;
-        // SAFETY: as above: `deserializers` has `deserializer_count` elements, each of which is a table.
+        // SAFETY: as above: `deserializers` has `deserializer_count` elements, each of which is a
+        // table.
         let users =
             unsafe { Users::read(inputs(self.deserializers, self.deserializer_count, "deserializers")?) }?;
         // SAFETY: as above: `transforms` has `transform_count` elements, each of which is a table.
         let transforms =
             unsafe { Transforms::read(inputs(self.transforms, self.transform_count, "transforms")?) }?;
-        let others = Others { users: &users.types(), transforms: &transforms.names(), ..Others::default() };
-        // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so that it may be freed as soon as a call of it is over.
+        let others = ExtensionTypes {
+            users: &users.types(),
+            transforms: &transforms.names(),
+            ..ExtensionTypes::default()
+        };
+        // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so the caller may
+        // free it during later calls of the reader.
         let canceller = unsafe { self.canceller.as_ref() }.map(|cntk_reader_canceller(own)| own.clone());
         let settings = config.settings(others)?;
         let reader = cntk_reader::open(
             &settings,
-            &reader::Others {
+            &reader::Extensions {
                 registered: users.registered(),
                 transforms: transforms.registered(),
                 canceller: canceller.as_ref(),
-                ..reader::Others::default()
+                ..reader::Extensions::default()
             },
         )
         .map_err(|error| error.in_words_of(settings.front_end))?;
@@ -175,7 +188,7 @@ impl cntk_reader_source {
     }
 }
 
-/// The front end by its number: C may pass any.
+/// Parses a cntk_reader_front_end, which C callers may set to any number.
 pub(super) fn front_end(number: u32) -> Result<FrontEnd> {
     match number {
         0 => Ok(FrontEnd::Configuration),
@@ -198,9 +211,9 @@ pub(super) fn to_path(bytes: &[u8]) -> Result<&Path> {
     Ok(Path::new(text))
 }
 
-/// Opens a reader. Opens and indexes its files, which may take a while for large ones, and reads no data yet. The caller
-/// owns the reader, and frees it with cntk_reader_free. Of the source nothing is kept but the callbacks and the userdata
-/// of its deserializers.
+/// Opens a reader. Its files are opened and indexed, which may take a while for large ones; no data
+/// are read yet. The caller owns the reader and frees it with cntk_reader_free. The library keeps
+/// nothing of `source` except callbacks and their userdata.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_open(
     source: *const cntk_reader_source,
@@ -209,17 +222,19 @@ pub unsafe extern "C" fn cntk_reader_open(
 ) -> cntk_reader_status {
     call(error, || {
         let reader = given(reader, "reader")?;
-        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in
+        // the first member.
         let source = unsafe { sized::read(source, cntk_reader_source::default()) }?;
-        // SAFETY: the caller fills the members in as the struct documents, or leaves them as CNTK_READER_SOURCE_INIT has
-        // them.
+        // SAFETY: the caller sets the members as the struct documents, or leaves them as
+        // CNTK_READER_SOURCE_INIT sets them.
         reader.write(unsafe { source.open() }?);
         Ok(())
     })
 }
 
-/// Gives the names of the readers that a configuration has in its sections, one in each line: those that the member `reader` of a
-/// source takes. NUL-terminated if they fit into `capacity` bytes, and their length. `text` may be NULL if `capacity` is 0.
+/// Writes the names of the readers in a configuration, one per line, as the member `reader` of a
+/// source takes them. They are NUL-terminated if they fit into `capacity` bytes; `length` is set to
+/// their full length. `text` may be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_source_list_readers(
     source: *const cntk_reader_source,
@@ -230,11 +245,14 @@ pub unsafe extern "C" fn cntk_reader_source_list_readers(
 ) -> cntk_reader_status {
     call(error, || {
         let length = given(length, "length")?;
-        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in
+        // the first member.
         let source = unsafe { sized::read(source, cntk_reader_source::default()) }?;
-        // SAFETY: the caller fills the members in as the struct documents, or leaves them as CNTK_READER_SOURCE_INIT has them.
+        // SAFETY: the caller sets the members as the struct documents, or leaves them as
+        // CNTK_READER_SOURCE_INIT sets them.
         let names = unsafe { source.whole_config() }?.readers().join("\n");
-        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many
+        // bytes.
         length.write(unsafe { text::copy(&names, text, capacity) }?);
         Ok(())
     })
@@ -245,9 +263,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_one_description() {
+    fn source_needs_exactly_one_configuration() {
         let of = |source: cntk_reader_source| {
-            // SAFETY: the strings are literals with a NUL, the lengths say so, and the options are of this library.
+            // SAFETY: the strings are literals with a NUL, the lengths say so, and the options are
+            // of this library.
             unsafe { source.whole_config() }.err().map(|error| error.to_string()).unwrap_or_default()
         };
         let options =

@@ -13,15 +13,16 @@ use std::mem::MaybeUninit;
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_state_entry {
-    /// Name of the entry, UTF-8. From the library: NUL-terminated and valid as long as the library is loaded.
+    /// Name of the entry, UTF-8. As an output it is NUL-terminated and valid as long as the library
+    /// is loaded.
     pub key: *const c_char,
-    /// Bytes of the name without a NUL. To the library: may be CNTK_READER_NUL_TERMINATED.
+    /// Bytes of the name without the NUL. As an input it may be CNTK_READER_NUL_TERMINATED.
     pub key_length: usize,
-    /// Its value.
+    /// Value of the entry.
     pub value: u64,
 }
 
-/// The names of all entries that there can be.
+/// The names of all possible entries.
 const KEYS: [&CStr; 8] = [
     c"minibatchSourcePosition",
     c"baseSweepCount",
@@ -36,16 +37,17 @@ const KEYS: [&CStr; 8] = [
 impl cntk_reader_state_entry {
     fn new(key: &str, value: u64) -> Result<Self> {
         let Some(key) = KEYS.iter().find(|known| known.to_bytes() == key.as_bytes()) else {
-            return Err(Error::internal(format!("The state has an entry '{key}' that has no name in C.")));
+            return Err(Error::internal(format!("The state has an entry '{key}' without a name in C.")));
         };
         Ok(cntk_reader_state_entry { key: key.as_ptr(), key_length: key.count_bytes(), value })
     }
 }
 
-/// Gives CNTK's checkpoint state, that of the minibatch read last: the first `capacity` of its entries, and their number,
-/// which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. There is one entry,
-/// "minibatchSourcePosition" (in samples), or five if chunks list their sequences when they are loaded, as in some
-/// users' deserializers. It continues exactly in most modes; only cntk_reader_checkpoint_save does so in all.
+/// Gets CNTK's checkpoint state after the most recently read minibatch. Writes the first `capacity`
+/// entries, and their total number, which may exceed `capacity`, to `count`. `entries` may be NULL
+/// if `capacity` is 0. There is one entry, "minibatchSourcePosition" (in samples), or five if
+/// chunks list their sequences when they are loaded, as in some user-defined deserializers. The
+/// state continues exactly in most modes; cntk_reader_checkpoint_save does so in all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_state_get(
     reader: Option<&cntk_reader>,
@@ -56,8 +58,8 @@ pub unsafe extern "C" fn cntk_reader_state_get(
 ) -> cntk_reader_status {
     call(error, || {
         let (reader, count) = (given(reader, "reader")?, given(count, "count")?);
-        // SAFETY: `entries` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places, as documented
-        // above.
+        // SAFETY: `entries` is NULL, which `outputs` refuses unless `capacity` is 0, or has room
+        // for `capacity` entries, as documented above.
         let places = unsafe { outputs(entries, capacity, "entries") }?;
         let state = reader.with(|reader| Ok(reader.state()))?;
         for (place, &(key, value)) in places.iter_mut().zip(state.iter()) {
@@ -68,9 +70,10 @@ pub unsafe extern "C" fn cntk_reader_state_get(
     })
 }
 
-/// Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
-/// Entries that are not known are ignored; a missing one is an error. A state does not say how many workers saved it: with
-/// `localTimeline = true` other workers lose and repeat sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore compares them.
+/// Restores CNTK's checkpoint state, which CNTK itself may have saved. An epoch must have been
+/// started. Unknown entries are ignored; a missing one is an error. The state does not record the
+/// number of workers: with `localTimeline = true`, another number of workers loses and repeats
+/// sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore checks the number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_state_set(
     reader: *mut cntk_reader,
@@ -79,13 +82,14 @@ pub unsafe extern "C" fn cntk_reader_state_set(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `entries` is NULL, which `inputs` refuses unless `count` is 0, or has that many elements.
+        // SAFETY: `entries` is NULL, which `inputs` refuses unless `count` is 0, or has that many
+        // elements.
         let entries = unsafe { inputs(entries, count, "entries") }?;
-        // SAFETY: each element's name is a string of the caller's, as the struct documents.
+        // SAFETY: each element's name is a string of the caller's, as documented in the struct.
         let key = |entry: &cntk_reader_state_entry| unsafe { text::utf8(entry.key, entry.key_length, "key") };
         let state = entries.iter().map(|entry| Ok((key(entry)?, entry.value))).collect::<Result<Vec<_>>>()?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
-        // a second thread in a call is refused by its lock.
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
+        // borrowed as shared, so that a second thread in a call is refused by its lock.
         unsafe { input(reader, "reader") }?.with(|reader| reader.set_state(&state))
     })
 }
@@ -95,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_has_a_name_in_c() {
+    fn every_state_entry_has_a_c_name() {
         use cntk_reader_engine::randomize::local::LocalTimeline;
         use cntk_reader_engine::randomize::{Order, WindowSize};
         use cntk_reader_engine::reader::{LOCAL_KEYS, POSITION_KEY};

@@ -9,13 +9,13 @@ use std::ffi::{CString, c_char};
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_storage {
-    /// Every value of every sample.
+    /// All values of every sample.
     CNTK_READER_STORAGE_DENSE = 0,
-    /// Compressed sparse columns, one column a sample.
+    /// Compressed sparse columns, one column per sample.
     CNTK_READER_STORAGE_SPARSE_CSC = 1,
 }
 
-/// Type of one value. The numbers are CNTK's where it has one.
+/// Type of a value. The numbers are CNTK's for the types that CNTK has.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_element {
@@ -23,7 +23,7 @@ pub enum cntk_reader_element {
     CNTK_READER_ELEMENT_FLOAT = 1,
     /// `double`, 8 bytes.
     CNTK_READER_ELEMENT_DOUBLE = 2,
-    /// IEEE float of 2 bytes.
+    /// IEEE half precision, 2 bytes.
     CNTK_READER_ELEMENT_FLOAT16 = 4,
     /// `int16_t`.
     CNTK_READER_ELEMENT_INT16 = 6,
@@ -33,9 +33,9 @@ pub enum cntk_reader_element {
     CNTK_READER_ELEMENT_INT32 = 17,
     /// `int64_t`.
     CNTK_READER_ELEMENT_INT64 = 18,
-    /// The upper 2 bytes of a `float`.
+    /// bfloat16: the upper 2 bytes of a `float`.
     CNTK_READER_ELEMENT_BFLOAT16 = 19,
-    /// A byte that is 0 or 1.
+    /// Boolean: a byte that is 0 or 1.
     CNTK_READER_ELEMENT_BOOL = 20,
 }
 
@@ -55,44 +55,46 @@ impl From<ElementType> for cntk_reader_element {
     }
 }
 
-/// Description of a stream. Its pointers live as long as the reader.
+/// Description of a stream. Its pointers are valid as long as the reader.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_stream_info {
     /// sizeof(cntk_reader_stream_info), set by the caller.
     pub struct_size: usize,
-    /// Unique name among the streams of the reader: UTF-8, NUL-terminated.
+    /// Name, unique among the streams of the reader: UTF-8, NUL-terminated.
     pub name: *const c_char,
     /// Bytes of the name without the NUL.
     pub name_length: usize,
     /// The stream's number: its index here and in every minibatch.
     pub id: usize,
-    /// How its values are delivered (truncated readers deliver sparse streams as dense ones).
+    /// How its values are stored. Truncated readers deliver sparse streams as dense ones.
     pub storage: cntk_reader_storage,
     /// Type of its values.
     pub element: cntk_reader_element,
-    /// Shape of one sample, first dimension varying fastest (column-major). One dimension CNTK_READER_UNKNOWN_DIMENSION
-    /// means that it is known once a minibatch was read.
+    /// Shape of one sample, first dimension varying fastest (column-major). If its only dimension
+    /// is CNTK_READER_UNKNOWN_DIMENSION, the shape is known once a minibatch was read.
     pub shape: *const usize,
-    /// Dimensions in `shape`.
+    /// Number of dimensions in `shape`.
     pub shape_rank: usize,
-    /// Values of one sample: the product of `shape`.
+    /// Values per sample: the product of `shape`.
     pub sample_size: usize,
     /// 1 if minibatch sizes are measured in this stream's samples, else 0.
     pub defines_mb_size: u32,
-    /// 1 if the values are opaque bytes such as lattices, four of them a sample, else 0. In minibatches of whole sequences
-    /// the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
+    /// 1 if the values are opaque bytes, such as lattices, with four bytes per sample; else 0. In
+    /// minibatches of whole sequences the bytes of each sequence are contiguous: see
+    /// `sequence_major` in cntk_reader_minibatch_stream.
     pub is_binary: u32,
-    /// If the values are numbers of classes, from 0 to below this; else 0.
+    /// Number of classes if the values are class numbers (0 to `classes` - 1), else 0.
     pub classes: usize,
 }
 
-// SAFETY: plain members; the two enums are only ever written.
+// SAFETY: `repr(C)`, begins with a `usize`, and has integers and pointers, for which zero is valid,
+// and two enums, which are only written.
 unsafe impl Sized for cntk_reader_stream_info {
     const NAME: &'static str = "cntk_reader_stream_info";
 }
 
-/// A stream as C sees it.
+/// A stream with its description for C.
 pub(crate) struct Stream {
     pub(crate) info: StreamInfo,
     pub(crate) storage: cntk_reader_storage,

@@ -1,30 +1,31 @@
-//! Strings that come in and go out.
+//! Conversion of strings.
 
 use super::call::{inputs, outputs};
 use cntk_reader_core::{Error, Result};
 use std::ffi::{CStr, CString, c_char};
 
-/// The length that says that a string ends at its NUL.
+/// CNTK_READER_NUL_TERMINATED: in place of a length, the string ends at its NUL.
 pub(crate) const NUL_TERMINATED: usize = usize::MAX;
 
-/// Bytes that the caller passed with a length, or NUL-terminated.
+/// Borrows the caller's string as bytes.
 ///
 /// # Safety
-/// `text` is NULL, or `length` bytes of it are readable during `'a`; if `length` is [`NUL_TERMINATED`], all up to its
-/// NUL.
+/// `text` is NULL, or readable for `length` bytes during `'a`; if `length` is [`NUL_TERMINATED`],
+/// up to its NUL.
 pub(crate) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a [u8]> {
     if text.is_null() {
         return Err(Error::argument(format!("The argument '{name}' must not be NULL.")));
     }
     match length {
-        // SAFETY: not NULL by the check above, and readable up to its NUL by this function's contract for this length.
+        // SAFETY: not NULL by the check above, and readable up to its NUL by this function's
+        // contract.
         NUL_TERMINATED => Ok(unsafe { CStr::from_ptr(text) }.to_bytes()),
-        // SAFETY: NULL or readable for `length` bytes, by this function's contract.
+        // SAFETY: readable for `length` bytes, by this function's contract.
         _ => unsafe { inputs(text.cast(), length, name) },
     }
 }
 
-/// [`bytes`] that have to be UTF-8.
+/// Like [`bytes`], but requires UTF-8.
 ///
 /// # Safety
 /// As for [`bytes`].
@@ -35,10 +36,11 @@ pub(crate) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) ->
         .map_err(|cause| Error::argument(format!("The argument '{name}' is not UTF-8: {cause}.")))
 }
 
-/// Copies as much of a text as fits into `capacity` bytes, always with a NUL if that is not 0, and gives its whole length.
+/// Copies a text, truncated to `capacity` bytes including a NUL, and returns its full length.
+/// Writes nothing if `capacity` is 0.
 ///
 /// # Safety
-/// `place` is NULL or may be written for `capacity` bytes.
+/// `place` is NULL or writable for `capacity` bytes.
 pub(crate) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Result<usize> {
     // SAFETY: this function's contract.
     let places = unsafe { outputs(place.cast::<u8>(), capacity, "text") }?;
@@ -52,7 +54,8 @@ pub(crate) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Re
     Ok(text.len())
 }
 
-/// A NUL-terminated copy; NULs inside, which damaged data can bring into messages, become replacement characters.
+/// Returns a NUL-terminated copy. Inner NULs, which damaged data can bring into messages, become
+/// replacement characters.
 pub(crate) fn nul_terminated(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default())
 }
@@ -62,9 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_lengths_and_nuls() {
+    fn strings_end_at_length_or_nul() {
         let text = c"ab\xff";
-        // SAFETY: at most the text's bytes are asked for.
+        // SAFETY: the lengths do not exceed the literal, or are refused.
         unsafe {
             assert_eq!(bytes(text.as_ptr(), NUL_TERMINATED, "x").ok(), Some(&b"ab\xff"[..]));
             assert_eq!(utf8(text.as_ptr(), 2, "x").ok(), Some("ab"));
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nuls_inside_are_replaced() {
+    fn inner_nuls_are_replaced() {
         assert_eq!(nul_terminated("a\0b").to_bytes(), "a\u{fffd}b".as_bytes());
     }
 }

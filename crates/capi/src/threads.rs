@@ -6,9 +6,10 @@ use super::status::cntk_reader_status;
 use cntk_reader_core::runtime::pool;
 use std::mem::MaybeUninit;
 
-/// Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 restores
-/// the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. More than 1024
-/// threads are not started; a warning says so. What a reader delivers does not depend on it. May be called from any thread.
+/// Sets the number of threads that load and parse data, for readers opened from now on, which share
+/// one pool. 0 restores the default: the environment variable CNTK_READER_THREADS, or else the
+/// number of CPUs available to the process. At most 1024 threads are started; larger numbers log a
+/// warning. The number does not affect what a reader delivers. May be called from any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_threads_set(
     threads: usize,
@@ -20,7 +21,8 @@ pub extern "C" fn cntk_reader_threads_set(
     })
 }
 
-/// Gives the number of loading threads that a reader opened now would use. May be called from any thread.
+/// Gets the number of loading threads that a reader opened now would use. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_threads_get(
     threads: Option<&mut MaybeUninit<usize>>,

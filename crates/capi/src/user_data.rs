@@ -1,4 +1,5 @@
-//! What users' deserializers hand over: descriptions of streams, lists of sequences, arrays.
+//! Data that user-defined deserializers pass to the library: descriptions of streams, lists of
+//! sequences, arrays.
 
 use super::sized::Sized;
 use super::text;
@@ -11,7 +12,7 @@ use std::mem::size_of;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// A stream of a user's deserializer. Its number is its place in the list.
+/// A stream of a user-defined deserializer. Its number is its position in the list.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_stream {
@@ -19,55 +20,59 @@ pub struct cntk_reader_user_stream {
     pub name: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub name_length: usize,
-    /// Shape of one sample, first dimension varying fastest; may be NULL if `shape_rank` is 0, which stands for scalars.
+    /// Shape of one sample, first dimension varying fastest. May be NULL if `shape_rank` is 0,
+    /// which means scalars.
     pub shape: *const usize,
-    /// Dimensions in `shape`.
+    /// Number of dimensions in `shape`.
     pub shape_rank: usize,
-    /// A cntk_reader_storage.
+    /// Storage of the values: a cntk_reader_storage.
     pub storage: u32,
-    /// A cntk_reader_element.
+    /// Type of the values: a cntk_reader_element.
     pub element: u32,
     /// 1 if minibatch sizes are measured in this stream's samples, else 0.
     pub defines_mb_size: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
-/// The sequences of a chunk that is not loaded yet. The lists have to stay valid until the next callback, or until the
-/// reader is open.
+/// The sequences of a chunk that is not loaded yet. The lists must stay valid until the next
+/// callback, or until the reader is open.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_sequences {
-    /// sizeof(cntk_reader_user_sequences), set by the library; all else but `count` is zero when the callback gets it.
+    /// sizeof(cntk_reader_user_sequences), set by the library. All other members except `count` are
+    /// zero when the callback is called.
     pub struct_size: usize,
-    /// Number of sequences; may be 0. Has to be set.
+    /// Number of sequences; may be 0. Must be set.
     pub count: usize,
-    /// The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
-    /// are one sample long.
+    /// The length of each sequence: samples in the stream that defines the minibatch size, else in
+    /// the longest stream. NULL: all have one sample.
     pub lengths: *const u32,
-    /// The key of each, or NULL. Where the reader's keys are texts, a number stands for its decimal text; in a table that a
-    /// factory made it is a number of the request's cntk_reader_keys.
+    /// The key of each sequence as a number, or NULL. If the reader's keys are texts, a number
+    /// stands for its decimal text. In a table that a factory has filled in, it is a number of the
+    /// request's cntk_reader_keys.
     pub keys: *const u64,
-    /// The key of each as UTF-8 that ends with a NUL, or has the length in `key_text_lengths`; or NULL. Without `keys` and
-    /// `key_texts` a key is the running number in the whole data.
+    /// The key of each sequence as UTF-8, NUL-terminated or with its length in `key_text_lengths`;
+    /// or NULL. Without `keys` and `key_texts`, a key is the sequence's ordinal in the whole data.
     pub key_texts: *const *const c_char,
-    /// Which sample of its key's sequence each is, where the samples of a sequence stand as sequences of their own. NULL: 0
-    /// for all.
+    /// If each sample of a sequence is a sequence of its own (frame mode), its sample number within
+    /// the sequence of its key. NULL: 0 for all.
     pub sample_indices: *const u32,
-    /// Bytes of each key text, which may have NULs then, or CNTK_READER_NUL_TERMINATED. NULL: all end with a NUL.
+    /// Bytes of each key text, which may then contain NULs, or CNTK_READER_NUL_TERMINATED. NULL:
+    /// all end with a NUL.
     pub key_text_lengths: *const usize,
 }
 
-/// How the samples of a stream make the sequences of a chunk.
+/// How the samples of a stream are grouped into the sequences of a chunk.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_grouping {
-    /// There is one array, and each of its samples is a sequence.
+    /// One array; each of its samples is a sequence.
     CNTK_READER_GROUPING_SAMPLES = 0,
-    /// There is one array with the samples of all sequences, one sequence after the other, and `lengths` has the number of
-    /// samples of each.
+    /// One array with the samples of all sequences, one sequence after another; `lengths` has the
+    /// number of samples of each.
     CNTK_READER_GROUPING_SEQUENCES = 1,
-    /// There are several arrays, each of them a sequence.
+    /// One array per sequence.
     CNTK_READER_GROUPING_ARRAYS = 2,
 }
 
@@ -75,37 +80,37 @@ pub enum cntk_reader_grouping {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_array {
-    /// The memory that the values are in. Sparse: the values of all entries.
+    /// Start of the memory that contains the values. Sparse: the values of all entries.
     pub values: *const c_void,
-    /// Its size in bytes. Nothing outside of it is read.
+    /// Size of that memory in bytes. Nothing outside it is read.
     pub values_size: usize,
-    /// Dense: bytes from its start to the array's first value.
+    /// Dense: byte offset of the array's first value.
     pub byte_offset: usize,
     /// Number of samples.
     pub samples: usize,
-    /// Dense: the shape of a sample, compared with the stream's; NULL: not compared.
+    /// Dense: the shape of a sample, checked against the stream's. NULL: not checked.
     pub shape: *const usize,
-    /// Dimensions in `shape`.
+    /// Number of dimensions in `shape`.
     pub shape_rank: usize,
-    /// Dense: bytes from one index to the next, for each dimension of a sample and then for the samples; may be
-    /// negative or 0. NULL: without gaps, the first dimension varying fastest.
+    /// Dense: strides in bytes, for each dimension of a sample and then for the samples; may be
+    /// negative or 0. NULL: contiguous, first dimension varying fastest.
     pub strides: *const isize,
-    /// Numbers in `strides`: `shape_rank` + 1.
+    /// Number of strides: `shape_rank` + 1.
     pub stride_count: usize,
     /// Sparse: the index of each entry within its sample, in any order.
     pub indices: *const c_void,
     /// Sparse: number of indices.
     pub index_count: usize,
-    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before
-    /// `offsets[s + 1]`.
+    /// Sparse: `samples` + 1 ascending entry numbers; sample s has the entries from `offsets[s]` up
+    /// to, but not including, `offsets[s + 1]`.
     pub offsets: *const c_void,
-    /// Sparse: bytes of an index, 4 or 8. Indices are signed.
+    /// Sparse: bytes per index, 4 or 8. Indices are signed.
     pub index_size: u32,
-    /// Sparse: bytes of an offset, 4 or 8. Offsets are signed.
+    /// Sparse: bytes per offset, 4 or 8. Offsets are signed.
     pub offset_size: u32,
-    /// A cntk_reader_element: the type of the values.
+    /// Type of the values: a cntk_reader_element.
     pub element: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
@@ -113,13 +118,13 @@ pub struct cntk_reader_user_array {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_stream_data {
-    /// A cntk_reader_grouping.
+    /// How samples are grouped into sequences: a cntk_reader_grouping.
     pub grouping: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
     /// The arrays.
     pub arrays: *const cntk_reader_user_array,
-    /// Their number: 1, except for CNTK_READER_GROUPING_ARRAYS.
+    /// Number of arrays: 1, except for CNTK_READER_GROUPING_ARRAYS.
     pub array_count: usize,
     /// For CNTK_READER_GROUPING_SEQUENCES: the samples of each sequence.
     pub lengths: *const u32,
@@ -127,7 +132,8 @@ pub struct cntk_reader_user_stream_data {
     pub length_count: usize,
 }
 
-// SAFETY: every member is an integer or a pointer, for which any bytes are a value; the first one is the size.
+// SAFETY: `repr(C)`, and the first member is the size. The others are integers and pointers, for
+// which any bits are valid.
 unsafe impl Sized for cntk_reader_user_sequences {
     const NAME: &'static str = "cntk_reader_user_sequences";
 }
@@ -146,12 +152,12 @@ impl Default for cntk_reader_user_sequences {
     }
 }
 
-/// The error of user code that has given something impossible.
+/// The error for invalid data from user code.
 pub(super) fn wrong(message: impl Into<String>) -> Error {
     Error::user(message)
 }
 
-/// A list of the user's.
+/// Borrows a list of the user's.
 ///
 /// # Safety
 /// `start` is NULL, or `count` elements from it on are readable during `'a`.
@@ -162,12 +168,12 @@ pub(super) unsafe fn list<'a, T>(start: *const T, count: usize, what: &str) -> R
     if start.is_null() || !start.is_aligned() || count > isize::MAX as usize / size_of::<T>() {
         return Err(wrong(format!("The list of {what} is NULL, not aligned, or impossibly long.")));
     }
-    // SAFETY: not NULL, aligned and within `isize::MAX` bytes by the check above; readable during `'a` by this function's
-    // contract.
+    // SAFETY: not NULL, aligned and within `isize::MAX` bytes by the check above; readable during
+    // `'a` by this function's contract.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
 }
 
-/// A list of the user's that may be left out as NULL.
+/// Borrows a list of the user's that may be NULL.
 ///
 /// # Safety
 /// As for [`list`].
@@ -176,21 +182,22 @@ pub(super) unsafe fn optional<'a, T>(start: *const T, count: usize, what: &str) 
     if start.is_null() { Ok(None) } else { unsafe { list(start, count, what) }.map(Some) }
 }
 
-/// A number of sequences.
+/// Checks the number of sequences in a chunk.
 pub(super) fn sequence_count(count: u64) -> Result<u32> {
-    u32::try_from(count).map_err(|_| wrong(format!("{count} sequences in a chunk are too many.")))
+    u32::try_from(count)
+        .map_err(|_| wrong(format!("{count} sequences exceed the limit of 4294967295 per chunk.")))
 }
 
 fn element(number: u32) -> Result<ElementType> {
-    ElementType::from_number(number).ok_or_else(|| wrong(format!("{number} is no cntk_reader_element.")))
+    ElementType::from_number(number).ok_or_else(|| wrong(format!("{number} is not a cntk_reader_element.")))
 }
 
 impl cntk_reader_user_stream {
     /// # Safety
-    /// `name` has `name_length` readable bytes, or ends with a NUL if that says so; `shape` has `shape_rank` readable
-    /// numbers.
+    /// `name` has `name_length` readable bytes or ends with a NUL; `shape` has `shape_rank`
+    /// readable numbers.
     pub(super) unsafe fn to_info(self) -> Result<StreamInfo> {
-        // SAFETY: the members that this function's contract names, with their lengths.
+        // SAFETY: readable for these lengths, by this function's contract.
         let (name, shape) = unsafe {
             (
                 text::utf8(self.name, self.name_length, "name")?,
@@ -200,7 +207,7 @@ impl cntk_reader_user_stream {
         let storage = match self.storage {
             0 => Storage::Dense,
             1 => Storage::SparseCsc,
-            other => return Err(wrong(format!("{other} is no cntk_reader_storage.")).in_stream(name)),
+            other => return Err(wrong(format!("{other} is not a cntk_reader_storage.")).in_stream(name)),
         };
         let element = element(self.element).map_err(|error| error.in_stream(name))?;
         let mut stream = StreamInfo::new(name, storage, element, shape.to_vec());
@@ -210,17 +217,17 @@ impl cntk_reader_user_stream {
 }
 
 impl cntk_reader_user_sequences {
-    /// `keys_of_corpus`: the numbers in `keys` are those of the reader's keys.
+    /// Copies the lists. `keys_of_corpus`: numbers in `keys` are keys of the reader's corpus.
     ///
     /// # Safety
-    /// Each list is NULL or has `count` readable elements; each key text has as many readable bytes as `key_text_lengths`
-    /// says, or ends with a NUL.
+    /// Each list is NULL or has `count` readable elements; each key text has as many readable bytes
+    /// as `key_text_lengths` says, or ends with a NUL.
     pub(super) unsafe fn to_sequences(self, keys_of_corpus: bool) -> Result<Sequences> {
         if self.count == usize::MAX {
-            return Err(wrong("list_sequences has succeeded, but has not set `count`."));
+            return Err(wrong("list_sequences succeeded without setting `count`."));
         }
         let count = sequence_count(self.count as u64)?;
-        // SAFETY: the lists that this function's contract names; `count` is the length of each.
+        // SAFETY: each list is NULL or has `count` readable elements, by this function's contract.
         let (lengths, keys, key_texts, sample_indices, text_lengths) = unsafe {
             (
                 optional(self.lengths, self.count, "lengths")?,
@@ -242,8 +249,8 @@ impl cntk_reader_user_sequences {
                     Some(lengths) => lengths[number],
                     None => text::NUL_TERMINATED,
                 };
-                // SAFETY: the text has as many readable bytes as its length says, or ends with a NUL, by this function's
-                // contract; NULL is refused there.
+                // SAFETY: the text has `length(number)` readable bytes or ends with a NUL, by this
+                // function's contract; `utf8` refuses NULL.
                 let key = |(number, &key): (usize, &*const c_char)| unsafe {
                     text::utf8(key, length(number), "key")
                 };
@@ -258,16 +265,17 @@ impl cntk_reader_user_sequences {
 
 impl cntk_reader_user_array {
     /// # Safety
-    /// `values` has `values_size` readable bytes, and so have `indices` and `offsets` as their counts and sizes say, all
-    /// unchanged until `owner` is dropped; `shape` and `strides` are NULL or have as many readable numbers as their
-    /// counts say.
+    /// `values` has `values_size` readable bytes, and `indices` and `offsets` have the bytes that
+    /// their counts and sizes imply, all unchanged until `owner` is dropped. `shape` and `strides`
+    /// are NULL or have as many readable numbers as their counts say.
     unsafe fn to_array(self, storage: Storage, owner: &Arc<dyn Send + Sync>) -> Result<Array> {
         let buffer = |start: *const c_void, bytes: usize, element, what: &str| {
             if (start.is_null() && bytes > 0) || bytes > isize::MAX as usize {
                 return Err(wrong(format!("The memory of the {what} is NULL or impossibly large.")));
             }
-            // SAFETY: not NULL unless there are no bytes, by the check above; readable and unchanged until the owner is
-            // dropped, by this function's contract for each of the three memories.
+            // SAFETY: not NULL unless there are no bytes, by the check above; readable and
+            // unchanged until the owner is dropped, by this function's contract for each of the
+            // three buffers.
             Ok(unsafe { Buffer::from_raw(start.cast(), bytes, element, Arc::clone(owner)) })
         };
         let values = buffer(self.values, self.values_size, element(self.element)?, "values")?;
@@ -275,7 +283,7 @@ impl cntk_reader_user_array {
             if !self.offsets.is_null() || !self.indices.is_null() {
                 return Err(wrong("There are indices, but the stream is dense."));
             }
-            // SAFETY: NULL or as many readable numbers as the counts say, by this function's contract.
+            // SAFETY: NULL or readable for these counts, by this function's contract.
             let (shape, strides) = unsafe {
                 (
                     optional(self.shape, self.shape_rank, "dimensions")?,
@@ -308,12 +316,12 @@ impl cntk_reader_user_array {
 }
 
 impl cntk_reader_user_stream_data {
-    /// The stream's data as the engine takes them. Lists are copied; the memory of arrays stays where it is, and is kept by
-    /// `owner`.
+    /// Converts the stream's data for the engine. Lists are copied; arrays are used in place and
+    /// kept alive by `owner`.
     ///
     /// # Safety
-    /// `arrays` has `array_count` readable elements, each as [`cntk_reader_user_array::to_array`] demands, and `lengths`
-    /// has `length_count`.
+    /// `arrays` has `array_count` readable elements, each as [`cntk_reader_user_array::to_array`]
+    /// requires, and `lengths` has `length_count`.
     pub(super) unsafe fn to_stream_data(
         self,
         storage: Storage,
@@ -321,7 +329,7 @@ impl cntk_reader_user_stream_data {
     ) -> Result<StreamData> {
         // SAFETY: `array_count` readable elements by this function's contract.
         let arrays = unsafe { list(self.arrays, self.array_count, "arrays") }?;
-        // SAFETY: an element of `arrays`, whose memory is as the contract demands for each of them.
+        // SAFETY: an element of `arrays`, valid by this function's contract.
         let array = |array: &cntk_reader_user_array| unsafe { array.to_array(storage, owner) };
         let only = || match arrays {
             [only] => array(only),
@@ -335,7 +343,7 @@ impl cntk_reader_user_stream_data {
                 StreamData::Sequences(only()?, room::copy(lengths, room::CHUNK)?)
             }
             2 => StreamData::Arrays(room::try_collect(arrays.iter().map(array), room::CHUNK)?),
-            other => return Err(wrong(format!("{other} is no cntk_reader_grouping."))),
+            other => return Err(wrong(format!("{other} is not a cntk_reader_grouping."))),
         })
     }
 }

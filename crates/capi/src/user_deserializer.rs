@@ -1,4 +1,4 @@
-//! Formats of users' own: the table of callbacks.
+//! User-defined deserializers: the table of callbacks.
 
 use super::call::{input, inputs};
 use super::failure::cntk_reader_failure;
@@ -22,7 +22,8 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lists the sequences of a chunk, which need not be loaded. Returns 0, or another number if it fails.
+/// Lists the sequences of a chunk that need not be loaded. Returns 0, or a nonzero number on
+/// failure.
 pub type cntk_reader_list_sequences = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -32,8 +33,9 @@ pub type cntk_reader_list_sequences = Option<
     ) -> i32,
 >;
 
-/// Looks for the sequence that belongs to `of`, one of the reader's first deserializer: if there is one, writes its chunk,
-/// index and length to `sequence`, and 1 to `found`. Returns 0, or another number if it fails.
+/// Finds the sequence that belongs to `of`, a sequence of the reader's first deserializer. If there
+/// is one, it writes the chunk, index and length to `sequence`, and 1 to `found`. Returns 0, or a
+/// nonzero number on failure.
 pub type cntk_reader_find_sequence = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -44,7 +46,7 @@ pub type cntk_reader_find_sequence = Option<
     ) -> i32,
 >;
 
-/// Loads a chunk. Returns 0, or another number if it fails.
+/// Loads a chunk. Returns 0, or a nonzero number on failure.
 pub type cntk_reader_load_chunk = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -54,8 +56,8 @@ pub type cntk_reader_load_chunk = Option<
     ) -> i32,
 >;
 
-/// Fetches a sequence of a loaded chunk; `index` is its place among the chunk's sequences. Returns 0, or another number if
-/// it fails.
+/// Fetches a sequence of a loaded chunk; `index` is its position among the chunk's sequences.
+/// Returns 0, or a nonzero number on failure.
 pub type cntk_reader_fetch_sequence = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -66,9 +68,10 @@ pub type cntk_reader_fetch_sequence = Option<
     ) -> i32,
 >;
 
-/// Makes the data of a fetched sequence ready and describes them: `streams` has one struct for each stream. `position` is
-/// that of the sequence in its minibatch; invalid sequences have none and are not prepared. All pointers that are written
-/// stay valid until the sequence is released. Returns 0, or another number if it fails.
+/// Prepares and describes the data of a fetched sequence. `streams` has one struct for each stream.
+/// `position` is the sequence's position in its minibatch; invalid sequences have none and are not
+/// prepared. All pointers that it writes must stay valid until the sequence is released. Returns 0,
+/// or a nonzero number on failure.
 pub type cntk_reader_prepare_sequence = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -79,37 +82,43 @@ pub type cntk_reader_prepare_sequence = Option<
     ) -> i32,
 >;
 
-/// Releases a chunk or a sequence: called once with the handle of each one, whatever becomes of it.
+/// Releases a chunk or a sequence. Called once for each handle that a successful callback returned,
+/// even if the data are invalid.
 pub type cntk_reader_release_handle =
     Option<unsafe extern "C-unwind" fn(userdata: *mut c_void, handle: *mut c_void)>;
 
-/// Size of a chunk of a user's deserializer. Zeros: not known.
+/// Size of a chunk of a user-defined deserializer. Zeros: unknown.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_chunk_size {
-    /// Samples of all its sequences.
+    /// Samples in all its sequences.
     pub samples: u64,
     /// Number of its sequences.
     pub sequences: u64,
 }
 
-/// A format of the user's own. Initialize with zeros and set `struct_size`, the streams, `chunk_count` and load_chunk. The
-/// other callbacks decide what the reader can do with it:
+/// A user-defined deserializer as a table of callbacks. Initialize with zeros and set
+/// `struct_size`, `streams`, `stream_count`, `chunk_count` and `load_chunk`. The other callbacks
+/// determine the features:
 ///
-/// - list_sequences: sequences are known beforehand, which gives the full randomizer, one timeline for all workers and
-///   CNTK's state key "minibatchSourcePosition". Without, chunks list their sequences when they are loaded: every worker
-///   has a timeline of its own, windows do not overlap, and the state has other keys, all as with CNTK's user-defined
-///   deserializers. `composable = false` in the configuration has the same effect.
-/// - find_sequence: where the deserializer is not the reader's first, it finds its sequences by those of the first one.
-///   Without, they are found by key, among those that list_sequences lists.
-/// - fetch_sequence with prepare_sequence: a loaded chunk gives one sequence at a time, when a minibatch needs it, and no
-///   minibatch is assembled ahead. Without, load_chunk gives arrays.
+/// - `list_sequences`: sequences are known in advance, which enables the full randomizer, one
+///   timeline for all workers and CNTK's state key "minibatchSourcePosition". Without it, chunks
+///   list their sequences when they are loaded: every worker has its own timeline, windows do not
+///   overlap, and the state has other keys, all as with CNTK's user-defined deserializers.
+///   `composable = false` in the configuration has the same effect.
+/// - `find_sequence`: in a deserializer that is not the reader's first, finds the sequence that
+///   belongs to one of the first deserializer. Without it, sequences are matched by the keys that
+///   `list_sequences` returned.
+/// - `fetch_sequence` with `prepare_sequence`: a loaded chunk returns its sequences one at a time,
+///   when a minibatch needs them, and no minibatch is assembled in advance. Without them,
+///   `load_chunk` returns arrays.
 ///
-/// Threads: list_sequences and find_sequence are called by the thread that opens the reader, before that call returns.
-/// load_chunk and, for chunks of arrays, release_chunk are called by one thread of the library's, one at a time; with
-/// `thread_safe` by several. Sequences are fetched and prepared by the thread that reads, or by several at once if the
-/// configuration says `multiThreadedDeserialization`; they, and their chunk after all of them, are released by any thread.
-/// Callbacks must not throw, but they may use other readers.
+/// Threads: `list_sequences` and `find_sequence` are called on the thread that opens the reader,
+/// before that call returns. `load_chunk` and, for chunks of arrays, `release_chunk` are called on
+/// the library's threads, one call at a time unless `thread_safe` is 1. Sequences are fetched and
+/// prepared on the thread that reads, or on several at once if the configuration sets
+/// `multiThreadedDeserialization`. Sequences, and after all of them their chunk, are released on
+/// any thread. Callbacks must not throw. They may use other readers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_deserializer {
@@ -117,43 +126,47 @@ pub struct cntk_reader_user_deserializer {
     pub struct_size: usize,
     /// The first argument of every callback.
     pub userdata: *mut c_void,
-    /// The name that the configuration has for it, UTF-8: the `type` of an element of `deserializers`. May be NULL if
-    /// there is only one. Not looked at in a table that a factory makes.
+    /// Name in the configuration, UTF-8: the `type` of an element of `deserializers`. May be NULL
+    /// if there is only one deserializer. Ignored in a table that a factory fills in.
     pub name: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub name_length: usize,
-    /// The streams, at least one. A shape of one dimension CNTK_READER_UNKNOWN_DIMENSION comes with the first sequence that is
-    /// fetched, and is that of all others. Copied when the reader is opened.
+    /// The streams, at least one. A shape whose only dimension is CNTK_READER_UNKNOWN_DIMENSION is
+    /// taken from the first fetched sequence and must be the same in all others. Copied when the
+    /// reader is opened.
     pub streams: *const cntk_reader_user_stream,
-    /// Their number.
+    /// Number of streams.
     pub stream_count: usize,
-    /// Sizes of the chunks, for the check that what find_sequence gives exists; NULL if they are not known. Copied.
+    /// Sizes of the chunks, for checking that the results of `find_sequence` exist; NULL if
+    /// unknown. Copied.
     pub chunk_sizes: *const cntk_reader_chunk_size,
     /// Number of chunks, at least 1.
     pub chunk_count: u32,
     /// 1 if several threads may load and release chunks at once, else 0.
     pub thread_safe: u32,
-    /// Lists the sequences of a chunk before it is loaded; may be NULL.
+    /// Lists the sequences of a chunk before it is loaded. May be NULL.
     pub list_sequences: cntk_reader_list_sequences,
-    /// Finds sequences by those of the reader's first deserializer; may be NULL.
+    /// Finds the sequences that belong to those of the reader's first deserializer. May be NULL.
     pub find_sequence: cntk_reader_find_sequence,
     /// Loads a chunk. Must be set.
     pub load_chunk: cntk_reader_load_chunk,
-    /// Releases a chunk; may be NULL.
+    /// Releases a chunk. May be NULL.
     pub release_chunk: cntk_reader_release_handle,
-    /// Fetches a sequence; may be NULL. Needs prepare_sequence.
+    /// Fetches a sequence. May be NULL. Requires `prepare_sequence`.
     pub fetch_sequence: cntk_reader_fetch_sequence,
-    /// Makes the data of a fetched sequence ready. Needs fetch_sequence.
+    /// Prepares the data of a fetched sequence. Requires `fetch_sequence`.
     pub prepare_sequence: cntk_reader_prepare_sequence,
-    /// Releases a sequence; may be NULL. Needs fetch_sequence.
+    /// Releases a sequence. May be NULL. Requires `fetch_sequence`.
     pub release_sequence: cntk_reader_release_handle,
-    /// Called once when all chunks and sequences were released, at the latest when the reader is freed; may be NULL. If
-    /// opening the reader fails, it is called for tables that a factory has made, and not for others.
+    /// Called once after all chunks and sequences are released, at the latest when the reader is
+    /// freed. May be NULL. If opening the reader fails, it is called only for tables that a factory
+    /// has filled in.
     pub finalizer: cntk_reader_finalizer,
 }
 
-// SAFETY: every member is an integer, a pointer or a nullable function pointer, for all of which zero bytes are a value
-// (no callback); other bytes of a callback come from the user's C compiler. The first member is the size.
+// SAFETY: `repr(C)`, and the first member is the size. The others are integers, pointers and
+// nullable function pointers, for all of which zero is valid; other bits of a function pointer come
+// from the user's C compiler.
 unsafe impl Sized for cntk_reader_user_deserializer {
     const NAME: &'static str = "cntk_reader_user_deserializer";
 }
@@ -179,58 +192,59 @@ pub(crate) const NO_TABLE: cntk_reader_user_deserializer = cntk_reader_user_dese
     finalizer: None,
 };
 
-/// A table, with what it points to copied.
-pub(crate) struct Table {
+/// A table of callbacks, with copies of the lists that it points to.
+pub(crate) struct DeserializerTable {
     pub(crate) callbacks: cntk_reader_user_deserializer,
     pub(crate) streams: Vec<StreamInfo>,
-    /// What a sequence needs of them.
+    /// Storage and element type of each stream.
     pub(crate) kinds: Vec<(Storage, ElementType)>,
     chunk_sizes: Vec<ChunkInfo>,
-    /// Its keys as numbers are those of the reader's corpus, which its factory was given.
+    /// Numeric keys are keys of the reader's corpus, which the factory received.
     pub(crate) knows_corpus: bool,
-    /// There is a list_sequences: messages say why it does not count.
+    /// `list_sequences` is set. Messages explain why it is not used.
     pub(crate) is_list_expected: bool,
-    /// The userdata is the library's to give up.
+    /// The library owns the userdata and calls the finalizer.
     is_owned: AtomicBool,
 }
 
-// SAFETY: the members that are no plain Rust data are callbacks and pointers of the user's. The pointers are not read after
-// `Table::new`, which copies what they lead to; the callbacks are called with the userdata, from the threads that the
-// header names and no more at once than it says: the engine asks `loads_in_parallel` before it loads on several threads.
-unsafe impl Send for Table {}
-// SAFETY: as above; calling callbacks is all that a shared reference is used for.
-unsafe impl Sync for Table {}
+// SAFETY: the members that are not `Send` by themselves are the user's callbacks and pointers.
+// `DeserializerTable::new` copies what the pointers lead to, and they are not read afterwards. The
+// callbacks are called on the threads that the header names, and concurrently only as it allows:
+// the engine checks `loads_in_parallel` before it loads on several threads.
+unsafe impl Send for DeserializerTable {}
+// SAFETY: as above; a shared reference is only used to call callbacks.
+unsafe impl Sync for DeserializerTable {}
 
-impl Drop for Table {
+impl Drop for DeserializerTable {
     fn drop(&mut self) {
         if let Some(finalizer) = self.callbacks.finalizer
             && *self.is_owned.get_mut()
         {
-            // SAFETY: the table's own callback with its own userdata. Every chunk and sequence has a reference to this
-            // table, so that all of them were released; `drop` runs once.
+            // SAFETY: the table's own callback with its own userdata. Every chunk and sequence has
+            // a reference to this table, so all of them are released; `drop` runs once.
             exit::foreign(|| unsafe { finalizer(self.callbacks.userdata) });
         }
     }
 }
 
-/// The error of a callback that is needed.
+/// The error for a required callback that is NULL.
 pub(crate) fn missing(callback: &str, why: &str) -> Error {
     Error::argument(format!("The callback {callback} must not be NULL: {why}."))
 }
 
-impl Table {
-    /// Copies a table and checks that its callbacks fit together. If it is `owned`, its finalizer is called whatever
-    /// happens.
+impl DeserializerTable {
+    /// Copies a table and checks that its callbacks fit together. If it is `owned`, its finalizer
+    /// is called in any case.
     ///
     /// # Safety
-    /// `streams` has `stream_count` readable elements, each with a name and a shape as they say; `chunk_sizes` is NULL or has
-    /// `chunk_count`. The callbacks do what the header says.
+    /// `streams` has `stream_count` readable elements with valid names and shapes. `chunk_sizes` is
+    /// NULL or has `chunk_count` elements. The callbacks behave as the header requires.
     pub(crate) unsafe fn new(
         callbacks: cntk_reader_user_deserializer,
         knows_corpus: bool,
         owned: bool,
-    ) -> Result<Table> {
-        let mut table = Table {
+    ) -> Result<DeserializerTable> {
+        let mut table = DeserializerTable {
             callbacks,
             streams: Vec::new(),
             kinds: Vec::new(),
@@ -241,14 +255,14 @@ impl Table {
         };
         table.check_callbacks()?;
         let size_count = if callbacks.chunk_sizes.is_null() { 0 } else { callbacks.chunk_count };
-        // SAFETY: as many readable elements as the counts say, by this function's contract.
+        // SAFETY: readable for these counts, by this function's contract.
         let (streams, sizes) = unsafe {
             (
                 inputs(callbacks.streams, callbacks.stream_count, "streams")?,
                 inputs(callbacks.chunk_sizes, size_count as usize, "chunk_sizes")?,
             )
         };
-        // SAFETY: an element of `streams`, whose name and shape are readable by this function's contract.
+        // SAFETY: an element of `streams`, with a valid name and shape by this function's contract.
         table.streams = streams.iter().map(|stream| unsafe { stream.to_info() }).collect::<Result<_>>()?;
         table.kinds = table.streams.iter().map(|info| (info.storage, info.element)).collect();
         let size = |chunk: &cntk_reader_chunk_size| {
@@ -260,7 +274,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Refuses callbacks that do not fit together.
+    /// Rejects callbacks that do not fit together.
     fn check_callbacks(&self) -> Result<()> {
         let callbacks = &self.callbacks;
         if callbacks.load_chunk.is_none() {
@@ -269,8 +283,8 @@ impl Table {
         let contradiction = |message: &str| Err(Error::argument(message));
         match (callbacks.fetch_sequence, callbacks.prepare_sequence, callbacks.release_sequence) {
             (Some(_), None, _) => contradiction(
-                "fetch_sequence is set but prepare_sequence is not: a sequence that was fetched is described by \
-                 prepare_sequence.",
+                "fetch_sequence is set but prepare_sequence is not: prepare_sequence describes the sequences \
+                 that were fetched.",
             ),
             (None, Some(_), _) => contradiction(
                 "prepare_sequence is set but fetch_sequence is not: only sequences that were fetched are prepared.",
@@ -282,7 +296,7 @@ impl Table {
         }
     }
 
-    /// Refuses a table whose sequences cannot be found in a joined reader.
+    /// Rejects a table whose sequences could not be found in a joined reader.
     pub(crate) fn check_joined(&self, is_primary: bool) -> Result<()> {
         let callbacks = &self.callbacks;
         match (callbacks.list_sequences, callbacks.find_sequence) {
@@ -300,7 +314,7 @@ impl Table {
 }
 
 /// The engine's view of a table.
-pub(crate) struct User(pub(super) Arc<Table>);
+pub(crate) struct User(pub(super) Arc<DeserializerTable>);
 
 impl UserDeserializer for User {
     fn streams(&self) -> &[StreamInfo] {
@@ -316,26 +330,27 @@ impl UserDeserializer for User {
     }
 
     fn sequences(&self, chunk: ChunkId) -> Result<Option<Sequences>> {
-        let Table { callbacks, knows_corpus, .. } = &*self.0;
+        let DeserializerTable { callbacks, knows_corpus, .. } = &*self.0;
         let Some(list) = callbacks.list_sequences else {
             return match callbacks.find_sequence {
                 None => Ok(None),
-                // The engine asks for lists of a deserializer that finds sequences only where it needs them.
+                // For a deserializer with `find_sequence`, the engine only asks for lists that it
+                // needs.
                 Some(_) => Err(Error::argument(
-                    "list_sequences is not set, but find_sequence is: that is for deserializers that are not the \
-                     reader's first; the first one has to list its sequences.",
+                    "list_sequences is not set, but find_sequence is: find_sequence is for deserializers that \
+                     are not the reader's first; the first one has to list its sequences.",
                 )),
             };
         };
         let (mut sequences, mut failure) =
             (cntk_reader_user_sequences::default(), cntk_reader_failure::default());
-        // SAFETY: the table's own callback with its own userdata; both outputs are variables of this function.
+        // SAFETY: the table's own callback with its own userdata; both outputs are local variables.
         let status = exit::foreign(|| unsafe {
             list(callbacks.userdata, chunk, &raw mut sequences, &raw mut failure)
         });
         failure.check(&format!("list_sequences of chunk {chunk}"), status)?;
-        // SAFETY: the header demands that what the callback wrote is valid until the next callback, and none is called
-        // before the lists are copied.
+        // SAFETY: the header requires the lists to be valid until the next callback, and none is
+        // called before they are copied.
         let sequences = unsafe { sequences.to_sequences(*knows_corpus) };
         let chunk_of = || format!("Chunk {chunk} of the user's deserializer: ");
         sequences.map(Some).map_err(|error| error.before(&chunk_of()))
@@ -368,7 +383,8 @@ impl SequenceMatcher for User {
             key: of.key,
         };
         let (mut sequence, mut found, mut failure) = (of, 0, cntk_reader_failure::default());
-        // SAFETY: the table's own callback with its own userdata; the other pointers lead to variables of this function.
+        // SAFETY: the table's own callback with its own userdata; the other pointers lead to local
+        // variables.
         let status = exit::foreign(|| unsafe {
             find(callbacks.userdata, &raw const of, &raw mut sequence, &raw mut found, &raw mut failure)
         });
@@ -382,22 +398,21 @@ impl SequenceMatcher for User {
     }
 }
 
-/// The tables that a reader is opened with.
+/// The tables of user-defined deserializers that a reader is opened with.
 pub(crate) struct Users {
     registered: Vec<Registered>,
-    tables: Vec<Arc<Table>>,
+    tables: Vec<Arc<DeserializerTable>>,
 }
 
 impl Users {
     /// Copies and checks tables, and asks each for its first list of sequences.
     ///
     /// # Safety
-    /// Each table is NULL, or as the header demands it.
+    /// Each pointer is NULL or leads to a table as the header requires.
     pub(crate) unsafe fn read(tables: &[*const cntk_reader_user_deserializer]) -> Result<Users> {
         let mut read = Users { registered: Vec::new(), tables: Vec::new() };
         for &table in tables {
-            // SAFETY: NULL, which `input` refuses, or a table with a size, a name and lists as its members say, by this
-            // function's contract.
+            // SAFETY: NULL, which `input` refuses, or a valid table, by this function's contract.
             let (name, table) = unsafe {
                 input(table, "deserializers")?;
                 let table = sized::read(table, NO_TABLE)?;
@@ -405,7 +420,7 @@ impl Users {
                     true => "",
                     false => text::utf8(table.name, table.name_length, "name")?,
                 };
-                (name.to_owned(), Arc::new(Table::new(table, false, false)?))
+                (name.to_owned(), Arc::new(DeserializerTable::new(table, false, false)?))
             };
             if read.registered.iter().any(|other| other.name() == name) {
                 return Err(Error::argument(format!("Two deserializers have the name '{name}'.")));
@@ -416,18 +431,18 @@ impl Users {
         Ok(read)
     }
 
-    /// The deserializers, for the engine.
+    /// Returns the deserializers for the engine.
     pub(crate) fn registered(&self) -> &[Registered] {
         &self.registered
     }
 
-    /// The deserializers, for the configuration.
+    /// Returns the deserializers for the configuration.
     pub(crate) fn types(&self) -> Vec<UserType<'_>> {
         let types = self.registered.iter();
         types.map(|one| UserType { name: one.name(), composable: one.is_composable() }).collect()
     }
 
-    /// The reader is open: from now on the finalizers are the library's to call.
+    /// Takes ownership of the userdata once the reader is open: the library calls the finalizers.
     pub(crate) fn take_userdata(&self) {
         self.tables.iter().for_each(|table| table.is_owned.store(true, Ordering::Relaxed));
     }

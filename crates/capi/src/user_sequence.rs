@@ -1,8 +1,9 @@
-//! Sequences that users' deserializers give one by one: their data in each stream, checked once.
+//! Sequences that user-defined deserializers return one at a time. Their data are checked once per
+//! stream.
 
 use super::failure::cntk_reader_failure;
 use super::user_data::{list, wrong};
-use super::user_deserializer::{Table, missing};
+use super::user_deserializer::{DeserializerTable, missing};
 use cntk_reader_core::Result;
 use cntk_reader_core::format::Loaded;
 use cntk_reader_core::format::fetch::FetchedData;
@@ -18,18 +19,18 @@ use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// Where a sequence is, how long, and what its key is.
+/// Position, length and key of a sequence.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_sequence_info {
-    /// Its chunk.
+    /// Number of its chunk.
     pub chunk: u32,
     /// Its number within the chunk.
     pub index: u32,
     /// Its length in samples.
     pub samples: u32,
-    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its
-    /// own (frames); else 0.
+    /// Its sample number within the sequence of its key, if each sample of a sequence is a sequence
+    /// of its own (frame mode); else 0.
     pub sample: u32,
     /// Its key as a number.
     pub key: u64,
@@ -49,17 +50,19 @@ impl From<cntk_reader_sequence_info> for SequenceInfo {
     }
 }
 
-/// A sequence that was fetched.
+/// A fetched sequence.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_sequence {
-    /// sizeof(cntk_reader_user_sequence), set by the library; all else is zero when the callback gets it.
+    /// sizeof(cntk_reader_user_sequence), set by the library. All other members are zero when the
+    /// callback is called.
     pub struct_size: usize,
-    /// The sequence for later callbacks.
+    /// Identifies the sequence in later callbacks.
     pub handle: *mut c_void,
-    /// 1 if it cannot be used: it is left out of all streams, and counted against the reader's `maxErrors`.
+    /// 1 if the sequence is unusable: it is left out of all streams and counted against the
+    /// reader's `maxErrors`.
     pub is_invalid: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
@@ -74,32 +77,34 @@ impl Default for cntk_reader_user_sequence {
     }
 }
 
-/// A sequence's data in one stream. The element type is the stream's.
+/// A sequence's data in one stream, in the stream's element type.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_sequence_data {
-    /// sizeof(cntk_reader_user_sequence_data), set by the library; all else but `key` is zero when the callback gets it.
+    /// sizeof(cntk_reader_user_sequence_data), set by the library. All other members except `key`
+    /// are zero when the callback is called.
     pub struct_size: usize,
     /// Number of samples.
     pub samples: usize,
-    /// Dense: the values of all samples, one sample after the other. Sparse: the stored values, sample after sample.
+    /// Dense: the values of all samples, sample by sample. Sparse: the stored values, sample by
+    /// sample.
     pub values: *const c_void,
-    /// Number of values. Must be `samples` times the size of a sample if the stream is dense.
+    /// Number of values. Dense: must be `samples` times the size of a sample.
     pub value_count: usize,
     /// Sparse: the index of each value within its sample.
     pub indices: *const i32,
-    /// Sparse: the number of values that each sample has.
+    /// Sparse: the number of values of each sample.
     pub sample_value_counts: *const i32,
     /// Shape of a sample, if the stream's description leaves it open.
     pub shape: *const usize,
-    /// Dimensions in `shape`.
+    /// Number of dimensions in `shape`.
     pub shape_rank: usize,
-    /// The key that minibatches report; CNTK_READER_UNKNOWN when the callback gets it, which stands for the listed key.
-    /// Minibatches take it from the first stream, truncated ones from the last.
+    /// The key that minibatches report. CNTK_READER_UNKNOWN, the initial value, stands for the
+    /// listed key. Minibatches take it from the first stream, truncated ones from the last.
     pub key: u64,
 }
 
-/// `key` where it was not set: CNTK_READER_UNKNOWN.
+/// Initial value of `key`: CNTK_READER_UNKNOWN.
 const NO_KEY: u64 = u64::MAX;
 
 const EMPTY: cntk_reader_user_sequence_data = cntk_reader_user_sequence_data {
@@ -114,32 +119,33 @@ const EMPTY: cntk_reader_user_sequence_data = cntk_reader_user_sequence_data {
     key: NO_KEY,
 };
 
-/// A sequence that has to be released, or the memory for one.
+/// A fetched sequence that has to be released, or reusable memory for one.
 pub(crate) struct Fetched {
-    /// Keeps the userdata.
-    table: Arc<Table>,
+    /// Keeps the userdata alive.
+    table: Arc<DeserializerTable>,
     handle: *mut c_void,
-    /// The handle is one of fetch_sequence that was not released yet.
+    /// `handle` comes from fetch_sequence and is not yet released.
     is_held: bool,
     is_valid: bool,
-    /// What prepare_sequence wrote for each stream: its pointers are valid until the sequence is released.
+    /// Output of prepare_sequence for each stream. Its pointers are valid until the sequence is
+    /// released.
     streams: Vec<cntk_reader_user_sequence_data>,
-    /// `streams` are those of the sequence, and were checked.
+    /// `streams` belongs to this sequence and was checked.
     is_prepared: bool,
-    /// Entry numbers at which the samples of sparse streams begin.
+    /// For sparse streams, the index of each sample's first entry.
     offsets: Vec<Vec<u32>>,
 }
 
-// SAFETY: handle and pointers are only passed back to callbacks of the table they came from, which the header allows on
-// any thread, and read; what the pointers lead to stays valid until the sequence is released, which `release` does.
+// SAFETY: the handle is only passed back to callbacks of its own table, which the header allows on
+// any thread. The other pointers are only read; their memory stays valid until `release`.
 unsafe impl Send for Fetched {}
-// SAFETY: through a shared reference the user's memory is only read, and the header forbids to change it until the
-// sequence is released, which takes a mutable reference.
+// SAFETY: a shared reference only reads the user's memory, which must not change until the sequence
+// is released by the header, and `release` takes a mutable reference.
 unsafe impl Sync for Fetched {}
 
 impl Fetched {
-    /// Memory for a sequence: that of another one of the same deserializer, where that can be.
-    pub(crate) fn of(table: &Arc<Table>, used: Option<Box<dyn FetchedData>>) -> Box<Fetched> {
+    /// Returns memory for a sequence, reusing `used` if it belongs to the same deserializer.
+    pub(crate) fn of(table: &Arc<DeserializerTable>, used: Option<Box<dyn FetchedData>>) -> Box<Fetched> {
         let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<Fetched>().ok());
         match used.filter(|used| Arc::ptr_eq(&used.table, table)) {
             Some(mut used) => {
@@ -158,7 +164,7 @@ impl Fetched {
         }
     }
 
-    /// Takes what was fetched.
+    /// Takes ownership of a fetched sequence.
     pub(crate) fn take(&mut self, fetched: cntk_reader_user_sequence) {
         (self.handle, self.is_held, self.is_valid) = (fetched.handle, true, fetched.is_invalid == 0);
     }
@@ -180,13 +186,14 @@ impl FetchedData for Fetched {
     }
 
     fn prepare(&mut self, position: u32) -> Result<()> {
-        let Table { callbacks, kinds, .. } = &*self.table;
+        let DeserializerTable { callbacks, kinds, .. } = &*self.table;
         let prepare =
             callbacks.prepare_sequence.ok_or_else(|| missing("prepare_sequence", "sequences are fetched"))?;
         self.streams.fill(EMPTY);
         let mut failure = cntk_reader_failure::default();
-        // SAFETY: the table's own callback with its own userdata, and a handle of its fetch_sequence that was not released
-        // yet: `is_held` is true from `take` to `release`. `streams` has one element for each stream.
+        // SAFETY: the table's own callback with its own userdata, and a handle that its
+        // fetch_sequence returned and that is not released yet: `is_held` is true from `take` to
+        // `release`. `streams` has one element for each stream.
         let status = exit::foreign(|| unsafe {
             prepare(callbacks.userdata, self.handle, position, self.streams.as_mut_ptr(), &raw mut failure)
         });
@@ -194,8 +201,9 @@ impl FetchedData for Fetched {
         for ((stream, offsets), &(storage, element)) in self.streams.iter().zip(&mut self.offsets).zip(kinds)
         {
             u32::try_from(stream.samples).map_err(|_| wrong("A sequence has too many samples."))?;
-            // SAFETY: prepare_sequence has just written these pointers and counts, and the header demands that they are
-            // valid until the sequence is released; `offsets` of sparse streams only.
+            // SAFETY: prepare_sequence has just written these pointers and counts, which the header
+            // requires to be valid until the sequence is released; `indices` and `counts` are read
+            // for sparse streams only.
             unsafe {
                 stream.values(element)?;
                 stream.shape()?;
@@ -214,8 +222,9 @@ impl FetchedData for Fetched {
             return Loaded::Invalid;
         };
         let (storage, element) = self.table.kinds[stream];
-        // SAFETY: `stream` gives what `prepare` has checked, and only until `release` clears `is_prepared`; the view borrows
-        // this object, so that it cannot be released meanwhile.
+        // SAFETY: `stream` returns only data that `prepare` has checked, and none after `release`
+        // clears `is_prepared`; the view borrows `self`, so the sequence cannot be released
+        // meanwhile.
         let Ok(values) = (unsafe { data.values(element) }) else { return Loaded::Invalid };
         let kind = match storage {
             Storage::Dense => ViewKind::Dense,
@@ -231,7 +240,8 @@ impl FetchedData for Fetched {
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {
-        // SAFETY: `stream` gives what `prepare` has checked, and only until the sequence is released.
+        // SAFETY: `stream` returns only data that `prepare` has checked and that are not released
+        // yet.
         unsafe { self.stream(stream)?.shape() }.ok()
     }
 
@@ -243,11 +253,11 @@ impl FetchedData for Fetched {
         self.is_prepared = false;
         if std::mem::take(&mut self.is_held)
             && let Some(release) = self.table.callbacks.release_sequence
-            // The process ends: what the user would do with it may be gone.
+            // The process is ending: the code that the callback needs may be gone.
             && !exit::is_closed()
         {
-            // SAFETY: the table's own callback with its own userdata; the handle is one of fetch_sequence, and `is_held`,
-            // which was true and is false now, makes this its only release.
+            // SAFETY: the table's own callback with its own userdata; the handle comes from
+            // fetch_sequence, and `is_held`, just cleared, ensures that it is released once.
             exit::foreign(|| unsafe { release(self.table.callbacks.userdata, self.handle) });
         }
     }
@@ -255,22 +265,22 @@ impl FetchedData for Fetched {
 
 impl cntk_reader_user_sequence_data {
     /// # Safety
-    /// Each pointer is NULL or leads to as many readable elements as the counts say, for as long as the result is used:
-    /// also for the functions below.
+    /// Here and in the functions below, each pointer is NULL or has as many readable elements as
+    /// the counts say, for as long as the result is used.
     unsafe fn values(&self, element: ElementType) -> Result<&[u8]> {
         // SAFETY: `value_count` values of the stream's type, by this function's contract.
         unsafe { bytes(self.values.cast(), self.value_count, element.size(), "values") }
     }
 
     /// # Safety
-    /// See above; and the stream is sparse.
+    /// As for [`Self::values`], and the stream is sparse.
     unsafe fn indices(&self) -> Result<&[u8]> {
         // SAFETY: `value_count` indices, by this function's contract.
         unsafe { bytes(self.indices.cast(), self.value_count, size_of::<i32>(), "indices") }
     }
 
     /// # Safety
-    /// See above; and the stream is sparse.
+    /// As for [`Self::values`], and the stream is sparse.
     unsafe fn counts(&self) -> Result<&[u8]> {
         // SAFETY: a count for each of `samples`, by this function's contract.
         unsafe {
@@ -279,7 +289,7 @@ impl cntk_reader_user_sequence_data {
     }
 
     /// # Safety
-    /// See above.
+    /// As for [`Self::values`].
     unsafe fn shape(&self) -> Result<&[usize]> {
         match self.shape_rank {
             0 => Ok(&[]),
@@ -289,8 +299,8 @@ impl cntk_reader_user_sequence_data {
     }
 }
 
-/// Finds the entry number at which each sample begins. The counts are numbers of 4 bytes, and add up to the number of
-/// values.
+/// Computes the index of each sample's first entry. `counts` holds 4-byte numbers, which must add
+/// up to `values`.
 fn find_offsets(counts: &[u8], values: usize, offsets: &mut Vec<u32>) -> Result<()> {
     offsets.clear();
     room::reserve(offsets, counts.len() / 4 + 1, room::CHUNK)?;
@@ -300,7 +310,7 @@ fn find_offsets(counts: &[u8], values: usize, offsets: &mut Vec<u32>) -> Result<
         let count = u32::try_from(i32::from_ne_bytes(*count)).ok();
         end = count
             .and_then(|count| end.checked_add(count))
-            .ok_or_else(|| wrong("A sample has an impossible number of values."))?;
+            .ok_or_else(|| wrong("A sample has an invalid number of values."))?;
         offsets.push(end);
     }
     if end as usize != values {
@@ -310,12 +320,14 @@ fn find_offsets(counts: &[u8], values: usize, offsets: &mut Vec<u32>) -> Result<
 }
 
 /// # Safety
-/// `count` values of `size` bytes are readable from `start` on for as long as the result is used, unless there are none.
+/// `start` is NULL, or `count` values of `size` bytes from it on are readable for as long as the
+/// result is used.
 unsafe fn bytes<'a>(start: *const u8, count: usize, size: usize, what: &str) -> Result<&'a [u8]> {
     match count.checked_mul(size) {
         Some(0) => Ok(&[]),
         Some(bytes) if !start.is_null() && bytes <= isize::MAX as usize => {
-            // SAFETY: not NULL and within `isize::MAX` bytes by the guard of this arm; readable by this function's contract.
+            // SAFETY: not NULL and within `isize::MAX` bytes by the guard of this arm; readable by
+            // this function's contract.
             Ok(unsafe { std::slice::from_raw_parts(start, bytes) })
         }
         _ => Err(wrong(format!("The memory of the {what} is NULL or impossibly large."))),

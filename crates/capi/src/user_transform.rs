@@ -1,4 +1,4 @@
-//! Transforms of users' own: the table of callbacks.
+//! User-defined image transforms: the table of callbacks.
 
 use super::call::input;
 use super::failure::cntk_reader_failure;
@@ -19,26 +19,28 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What an image is, without its values.
+/// Size and format of an image.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct cntk_reader_image_info {
-    /// Columns.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+    /// Values per pixel: 1 (gray), 3 (blue, green, red), or any number that user code produces.
     pub channels: u32,
-    /// Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
+    /// Type of the values: a cntk_reader_element, `UINT8`, `FLOAT` or `DOUBLE`.
     pub element: u32,
-    /// 0: row after row, in a row pixel after pixel. 1: channel after channel, each row after row (`Transpose`).
+    /// 0: interleaved, row by row with the channels of a pixel next to each other. 1: planar,
+    /// channel by channel, each row by row (`Transpose`).
     pub is_planar: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
-/// Says what the transform makes of such an image: `result` has what the image is, for the callback to change. It must depend
-/// on `image` alone; it is called several times for each image. Returns 0, or another number if it fails.
+/// Computes the size and format of the transform's result. On entry `result` equals `image`; the
+/// callback changes it. It must depend on `image` alone, and is called several times for each
+/// image. Returns 0, or a nonzero number on failure.
 pub type cntk_reader_describe_image = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -48,10 +50,11 @@ pub type cntk_reader_describe_image = Option<
     ) -> i32,
 >;
 
-/// Transforms an image. `values` are the image's values, `width * height * channels` of its type; `result` is what
-/// describe_image has said, and `result_values` the place for all of its values, which holds values of other images. The two
-/// places do not overlap, are aligned for their types, and must not be used once the callback has returned. `random` was drawn
-/// for this image: what is random has to depend on nothing else. Returns 0, or another number if it fails.
+/// Transforms an image. `values` holds the image's `width * height * channels` values of its type.
+/// `result` is the output of `describe_image`, and `result_values` has room for all of its values;
+/// its initial contents are unspecified. The two buffers do not overlap, are aligned for their
+/// types, and must not be used after the callback returns. `random` was drawn for this image; all
+/// randomness must depend on it alone. Returns 0, or a nonzero number on failure.
 pub type cntk_reader_transform_image = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -64,25 +67,26 @@ pub type cntk_reader_transform_image = Option<
     ) -> i32,
 >;
 
-/// The part of the decoded image that the crops and scales before a transform have left.
+/// The part of the decoded image that remains after the crops and scales before a transform.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct cntk_reader_draw {
-    /// First column of the part that is shown, in columns of the decoded image. Negative where `Scale` has padded the image.
+    /// First column of the part, in columns of the decoded image. Negative if `Scale` has padded
+    /// the image.
     pub left: f64,
-    /// First row of the part.
+    /// First row of the part, in rows of the decoded image.
     pub top: f64,
-    /// Columns of the part, in columns of the decoded image.
+    /// Width of the part, in columns of the decoded image.
     pub width: f64,
-    /// Rows of the part.
+    /// Height of the part, in rows of the decoded image.
     pub height: f64,
-    /// Columns of the decoded image.
+    /// Width of the decoded image.
     pub source_width: u32,
-    /// Rows of the decoded image.
+    /// Height of the decoded image.
     pub source_height: u32,
-    /// 1 if the part's columns are in reverse order, else 0.
+    /// 1 if the image is mirrored (columns in reverse order), else 0.
     pub is_mirrored: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
@@ -94,8 +98,8 @@ impl From<&Drawn> for cntk_reader_draw {
     }
 }
 
-/// Transforms an image, as cntk_reader_transform_image does, and also gets what was drawn before: `draw` says which part of the
-/// decoded image this one shows, and whether it is mirrored.
+/// Transforms an image like cntk_reader_transform_image. `draw` also says which part of the decoded
+/// image this one shows, and whether it is mirrored.
 pub type cntk_reader_transform_drawn_image = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -109,13 +113,15 @@ pub type cntk_reader_transform_drawn_image = Option<
     ) -> i32,
 >;
 
-/// A transform of the user's own, as a table of callbacks. Initialize with zeros, and set struct_size.
+/// A user-defined image transform as a table of callbacks. Initialize with zeros and set
+/// `struct_size`.
 ///
-/// The configuration names it as `type` of an element of `transforms`, without `module`. Images come to it as the transforms
-/// before it have left them: as bytes at first.
+/// An element of the configuration's `transforms` selects it by its name as `type`, without a
+/// `module`. It receives images as the preceding transforms have left them, initially as bytes.
 ///
-/// Threads: the callbacks are called by the thread that reads and by the library's own, one at a time for each table; with
-/// `thread_safe` several at once. They must not throw, and not use readers of this library.
+/// Threads: the callbacks are called on the thread that reads and on the library's own, one call at
+/// a time for each table unless `thread_safe` is 1. They must not throw, and must not use readers
+/// of this library.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_user_transform {
@@ -123,27 +129,29 @@ pub struct cntk_reader_user_transform {
     pub struct_size: usize,
     /// The first argument of every callback.
     pub userdata: *mut c_void,
-    /// The name that the configuration has for it, UTF-8.
+    /// Name in the configuration, UTF-8.
     pub name: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub name_length: usize,
-    /// Says what becomes of an image; may be NULL: it keeps size, type and order of its values.
+    /// Computes the size and format of the result. NULL: size, type and order of the values stay
+    /// unchanged.
     pub describe_image: cntk_reader_describe_image,
-    /// Transforms an image. Must be set, unless transform_drawn_image is.
+    /// Transforms an image. Must be set unless `transform_drawn_image` is set.
     pub transform_image: cntk_reader_transform_image,
-    /// Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. Not called if
-    /// opening the reader fails.
+    /// Called once when the transform is unused, at the latest when the reader is freed. May be
+    /// NULL. Not called if opening the reader fails.
     pub finalizer: cntk_reader_finalizer,
     /// 1 if several threads may transform images at once, else 0.
     pub thread_safe: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
-    /// Transforms an image, in place of transform_image; may be NULL.
+    /// Transforms an image, in place of `transform_image`. May be NULL.
     pub transform_drawn_image: cntk_reader_transform_drawn_image,
 }
 
-// SAFETY: every member is an integer, a pointer or a nullable function pointer, for all of which zero bytes are a value; other
-// bytes of a callback come from the user's C compiler. The first member is the size.
+// SAFETY: `repr(C)`, and the first member is the size. The others are integers, pointers and
+// nullable function pointers, for all of which zero is valid; other bits of a function pointer come
+// from the user's C compiler.
 unsafe impl Sized for cntk_reader_user_transform {
     const NAME: &'static str = "cntk_reader_user_transform";
 }
@@ -162,42 +170,42 @@ const NO_TABLE: cntk_reader_user_transform = cntk_reader_user_transform {
     transform_drawn_image: None,
 };
 
-/// Images whose memory is kept for the next ones: as many as threads transform at once, and some.
-const MOST_IDLE: usize = 64;
+/// Number of buffers kept for later images: a little more than the threads that transform at once.
+const MAX_IDLE: usize = 64;
 
-/// A table.
-struct Table {
+/// A table of callbacks, with reusable memory.
+struct TransformTable {
     callbacks: cntk_reader_user_transform,
-    /// Held during callbacks that must not be called at the same time.
+    /// Serializes the callbacks of a table that is not thread-safe.
     turn: Option<Mutex<()>>,
-    /// Memory for results.
+    /// Reusable memory for results.
     idle: Mutex<Vec<Pixels>>,
-    /// The userdata is the library's to give up.
+    /// The library owns the userdata and calls the finalizer.
     is_owned: AtomicBool,
 }
 
-// SAFETY: the members that are no plain Rust data are callbacks and pointers of the user's. The name is not read after the table
-// was copied; the callbacks are called with the userdata, from the threads that the header names, and one at a time unless the
-// table says otherwise, which `turn` sees to.
-unsafe impl Send for Table {}
-// SAFETY: as above; calling callbacks is all that a shared reference is used for.
-unsafe impl Sync for Table {}
+// SAFETY: the members that are not `Send` by themselves are the user's callbacks and pointers. The
+// name is not read after the table was copied. The callbacks are called on the threads that the
+// header names, one at a time unless the table is thread-safe, which `turn` ensures.
+unsafe impl Send for TransformTable {}
+// SAFETY: as above; a shared reference is only used to call callbacks.
+unsafe impl Sync for TransformTable {}
 
-impl Drop for Table {
+impl Drop for TransformTable {
     fn drop(&mut self) {
         if let Some(finalizer) = self.callbacks.finalizer
             && *self.is_owned.get_mut()
         {
-            // SAFETY: the table's own callback with its own userdata; `drop` runs once, and no callback is running then,
-            // because each has a reference to this table.
+            // SAFETY: the table's own callback with its own userdata; `drop` runs once, and no
+            // callback is running then, because each has a reference to this table.
             exit::foreign(|| unsafe { finalizer(self.callbacks.userdata) });
         }
     }
 }
 
-impl Table {
-    fn new(callbacks: cntk_reader_user_transform) -> Result<Table> {
-        let table = Table {
+impl TransformTable {
+    fn new(callbacks: cntk_reader_user_transform) -> Result<TransformTable> {
+        let table = TransformTable {
             turn: (callbacks.thread_safe == 0).then(Mutex::default),
             idle: Mutex::default(),
             is_owned: AtomicBool::new(false),
@@ -215,7 +223,7 @@ impl Table {
         self.turn.as_ref().map(Mutex::lock)
     }
 
-    /// Memory for a result: `values` values of a type. They are those of other images.
+    /// Returns memory for `values` values of a type. Its contents are those of earlier images.
     fn take(&self, depth: Depth, values: usize) -> Result<Pixels> {
         fn fit<T: Copy + Default>(mut memory: Vec<T>, values: usize) -> Result<Vec<T>> {
             let more = values.saturating_sub(memory.len());
@@ -238,7 +246,7 @@ impl Table {
 
     fn give_back(&self, pixels: Pixels) {
         let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MAX_IDLE {
             idle.push(pixels);
         }
     }
@@ -264,8 +272,7 @@ impl TryFrom<cntk_reader_image_info> for ImageInfo {
         let depth = match ElementType::from_number(info.element) {
             Some(element) if element == ElementType::UInt8 || element.is_real() => Depth::of(element),
             _ => {
-                let message =
-                    format!("describe_image gives an image with values of the type {}.", info.element);
+                let message = format!("describe_image returned an image with element type {}.", info.element);
                 let detail = "Expected CNTK_READER_ELEMENT_UINT8, CNTK_READER_ELEMENT_FLOAT or CNTK_READER_ELEMENT_DOUBLE.";
                 return Err(wrong(message).with_detail(detail));
             }
@@ -276,7 +283,7 @@ impl TryFrom<cntk_reader_image_info> for ImageInfo {
 }
 
 /// The engine's view of a table.
-struct User(Arc<Table>);
+struct User(Arc<TransformTable>);
 
 impl UserTransform for User {
     fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
@@ -285,7 +292,8 @@ impl UserTransform for User {
         let (mut result, mut failure) = (image, cntk_reader_failure::default());
         let status = {
             let _turn = self.0.turn();
-            // SAFETY: the table's own callback with its own userdata; the other pointers lead to variables of this function.
+            // SAFETY: the table's own callback with its own userdata; the other pointers lead to
+            // local variables.
             exit::foreign(|| unsafe {
                 describe(self.0.callbacks.userdata, &raw const image, &raw mut result, &raw mut failure)
             })
@@ -320,9 +328,10 @@ impl UserTransform for User {
         let failed = &raw mut failure;
         let status = {
             let _turn = table.turn();
-            // SAFETY: the table's own callback with its own userdata. `values` are the image's, as many as `from` says, which
-            // `check_image` has seen to where they come from users' code, and the engine elsewhere; `place` has room for as
-            // many as `to` says, by `take`. Both live on, and nothing else uses them, until the callback returns.
+            // SAFETY: the table's own callback with its own userdata. `values` has as many values
+            // as `from` says: the engine ensures this, and `check_info` does for images from user
+            // code. `place` has room for as many as `to` says, by `take`. Both are valid and
+            // otherwise unused until the callback returns.
             exit::foreign(|| unsafe {
                 match (table.callbacks.transform_drawn_image, table.callbacks.transform_image) {
                     (Some(transform), _) => {
@@ -356,28 +365,27 @@ impl UserTransform for User {
     }
 }
 
-/// The transforms that a reader is opened with.
+/// The user-defined transforms that a reader is opened with.
 #[derive(Default)]
 pub(super) struct Transforms {
     registered: Vec<(String, Arc<dyn UserTransform>)>,
-    /// Those that the caller has given, whose userdata are its own until the reader is open.
-    given: Vec<Arc<Table>>,
+    /// The caller's tables, which keep ownership of their userdata until the reader is open.
+    given: Vec<Arc<TransformTable>>,
 }
 
 impl Transforms {
     /// Copies and checks tables.
     ///
     /// # Safety
-    /// Each table is NULL, or as the header demands it.
+    /// Each pointer is NULL or leads to a table as the header requires.
     pub(super) unsafe fn read(tables: &[*const cntk_reader_user_transform]) -> Result<Transforms> {
         let mut read = Transforms::default();
         for &table in tables {
-            // SAFETY: NULL, which `input` refuses, or a table with a size, and a name as its members say, by this function's
-            // contract.
+            // SAFETY: NULL, which `input` refuses, or a valid table, by this function's contract.
             let (name, table) = unsafe {
                 input(table, "transforms")?;
                 let table = sized::read(table, NO_TABLE)?;
-                (text::utf8(table.name, table.name_length, "name")?.to_owned(), Table::new(table)?)
+                (text::utf8(table.name, table.name_length, "name")?.to_owned(), TransformTable::new(table)?)
             };
             let table = Arc::new(table);
             read.add(&name, &table)?;
@@ -386,21 +394,21 @@ impl Transforms {
         Ok(read)
     }
 
-    fn add(&mut self, name: &str, table: &Arc<Table>) -> Result<()> {
+    fn add(&mut self, name: &str, table: &Arc<TransformTable>) -> Result<()> {
         transform::register(&mut self.registered, name, Arc::new(User(Arc::clone(table))))
     }
 
-    /// Their names, for the configuration.
+    /// Returns the names for the configuration.
     pub(super) fn names(&self) -> Vec<&str> {
         self.registered.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The transforms, for the engine.
+    /// Returns the transforms for the engine.
     pub(super) fn registered(&self) -> &[(String, Arc<dyn UserTransform>)] {
         &self.registered
     }
 
-    /// The reader is open: from now on the finalizers are the library's to call.
+    /// Takes ownership of the userdata once the reader is open: the library calls the finalizers.
     pub(super) fn take_userdata(&self) {
         self.given.iter().for_each(|table| table.is_owned.store(true, Ordering::Relaxed));
     }

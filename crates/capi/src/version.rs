@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
-/// The number of this ABI, which the SONAME carries: libcntk_reader.so.1. It changes when a program that was linked to an
-/// older library would not run with the newer one, and only then.
+/// The ABI number, which is also in the SONAME: libcntk_reader.so.1. It changes only when programs
+/// that were linked to an older library would not run with the newer one.
 pub const CNTK_READER_ABI_VERSION: u32 = 1;
 
 const VERSION_TEXT: &CStr =
@@ -22,7 +22,8 @@ const fn number(digits: &str) -> u32 {
     value
 }
 
-/// The library's version as major * 1000000 + minor * 1000 + patch: compare with CNTK_READER_VERSION.
+/// Returns the library's version as major * 1000000 + minor * 1000 + patch. Compare it with
+/// CNTK_READER_VERSION.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_version_get() -> u32 {
     const {
@@ -32,14 +33,16 @@ pub extern "C" fn cntk_reader_version_get() -> u32 {
     }
 }
 
-/// The library's version as text ("0.1.0"), NUL-terminated, valid as long as the library is loaded.
+/// Returns the library's version as text ("0.1.0"), NUL-terminated, valid as long as the library is
+/// loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_version_get_text() -> *const c_char {
     VERSION_TEXT.as_ptr()
 }
 
-/// The ABI number of the library that the program runs with: compare with CNTK_READER_ABI_VERSION. The loader compares
-/// them too, because the SONAME has the same number; programs that open the library by a path of their own ask here.
+/// Returns the ABI number of the library that the program runs with. Compare it with
+/// CNTK_READER_ABI_VERSION. The loader already compares the numbers by the SONAME; this is for
+/// programs that open the library by its path.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_version_get_abi() -> u32 {
     CNTK_READER_ABI_VERSION
@@ -54,7 +57,7 @@ mod tests {
 
     const HEADER: &str = include_str!("../../../include/cntk_reader.h");
 
-    /// The value of a macro: the header's constants are written by hand.
+    /// Returns the value of one of the header's macros, which are written by hand.
     fn constant(name: &str) -> u64 {
         let start = format!("#define CNTK_READER_{name} ");
         let text = HEADER.lines().find_map(|line| line.strip_prefix(&start)).expect(name);
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_constants_are_those_of_the_library() {
+    fn header_constants_match_the_library() {
         let version =
             ["MAJOR", "MINOR", "PATCH"].map(|part| constant(&format!("VERSION_{part}")).to_string());
         assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"));
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_numbers_too() {
+    fn version_digits_are_parsed() {
         assert_eq!(number("120"), 120);
         assert_eq!(VERSION_TEXT.to_str(), Ok(env!("CARGO_PKG_VERSION")));
     }

@@ -1,8 +1,9 @@
-//! The one error type of the library: a stable kind, CNTK's class of exception, a message, a detail and a location.
+//! The error type of the library: a stable kind, CNTK's exception class, a message, a detail and a
+//! location.
 //!
-//! The message is CNTK's own text wherever CNTK has one, and nothing else: programs that ran on CNTK compare it. What CNTK
-//! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
-//! offset, stream, sequence). `Display` shows all of it.
+//! The message is exactly CNTK's text wherever CNTK has one, because programs that ran on CNTK
+//! compare it. Additional information is kept apart: the detail (what was found, what was expected,
+//! what to do) and the location (file, line, offset, stream, sequence). `Display` shows all of it.
 
 use crate::message::shown::{quoted, visible};
 use crate::option::FrontEnd;
@@ -11,38 +12,41 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// Result of everything that can fail.
+/// The result type of all fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, for programs. Numbers are part of the C ABI: never reused, only added to.
+/// The category of an error, for programs. The numbers are part of the C ABI: they are never
+/// reused, only added to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The configuration's text or one of its values.
     Config = 1,
-    /// An argument of a call (a minibatch size of 0, a rank beyond the workers ...).
+    /// An argument of a call (a minibatch size of 0, a rank beyond the number of workers ...).
     InvalidArgument = 2,
-    /// The operating system: a file that is missing, a read that failed.
+    /// The operating system: a missing file, a failed read.
     Io = 3,
     /// The content of a data file.
     Data = 4,
-    /// A checkpoint that is damaged, or does not fit the data or the configuration.
+    /// A checkpoint that is damaged or does not match the data or the configuration.
     Checkpoint = 5,
-    /// A call that the object's state does not allow (reading before an epoch was started ...).
+    /// A call that the object's state does not allow (such as reading before an epoch was started).
     State = 6,
-    /// A failure in code that the user supplied (a callback, a user deserializer).
+    /// A failure in user code (a callback, a user deserializer).
     User = 7,
-    /// A mistake of this library. The object that reported it refuses further use.
+    /// An internal error (a bug in this library). The object that reported it refuses further use.
     Internal = 8,
-    /// The call was ended by [`Canceller::cancel`](crate::runtime::cancel::Canceller::cancel). The
-    /// object is as it was before the call.
+    /// The call was cancelled by [`Canceller::cancel`](crate::runtime::cancel::Canceller::cancel).
+    /// The object is in its state from before the call.
     Cancelled = 9,
-    /// There is not enough memory. The reader can be used further: the call that is made next does what the failed one would have.
+    /// There is not enough memory. The reader stays usable: the next call does the work of the
+    /// failed one.
     Memory = 10,
 }
 
-/// Which of CNTK's exception types stands for an error: `std::runtime_error`, `std::logic_error`, `std::invalid_argument`.
+/// The CNTK exception type that corresponds to an error: `std::runtime_error`, `std::logic_error`,
+/// `std::invalid_argument`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ExceptionClass {
@@ -54,19 +58,19 @@ pub enum ExceptionClass {
     InvalidArgument = 3,
 }
 
-/// Where in the configuration or in the data an error lies; every part is optional.
+/// The location of an error in the configuration or in the data; every part is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Location {
-    /// Path of the data file as the configuration wrote it, or of the configuration file.
+    /// Path of the data file as written in the configuration, or of the configuration file.
     pub file: Option<String>,
     /// Byte offset from the start of the file.
     pub offset: Option<u64>,
-    /// Line in the file, or in the text of a configuration that is no file, from 1.
+    /// Line in the file, or in a configuration that is not a file, from 1.
     pub line: Option<u64>,
-    /// Column in a line of a configuration: the number of the character, from 1.
+    /// Column in a line of a configuration, in characters, from 1.
     pub column: Option<u64>,
-    /// That line of the configuration, and below it a caret that points to the column.
+    /// That line of the configuration, followed by a line with a caret that points to the column.
     pub excerpt: Option<String>,
     /// Name of the stream.
     pub stream: Option<String>,
@@ -75,17 +79,18 @@ pub struct Location {
 }
 
 impl Location {
-    /// A place in a file; `line` counts from 1.
+    /// Creates a location in a file; `line` counts from 1.
     pub fn in_file(file: impl Into<String>, offset: Option<u64>, line: Option<u64>) -> Location {
         Location { file: Some(file.into()), offset, line, ..Location::default() }
     }
 }
 
-/// An error with its kind and location. One word wide, so that `Result` stays cheap on the hot path.
+/// An error with its kind and location. Pointer-sized, so that `Result` stays cheap on the hot
+/// path.
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
-/// The kind and all of the text: what a program shows whose `main` returns an error.
+/// Shows the kind and the whole text, because programs whose `main` returns an error print this.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.0.kind)
@@ -96,33 +101,32 @@ impl fmt::Debug for Error {
 struct Inner {
     kind: ErrorKind,
     class: ExceptionClass,
-    message: Text,
-    detail: Text,
-    /// Whose words the texts are in.
+    message: MessageText,
+    detail: MessageText,
+    /// The front end whose words the texts use.
     front_end: FrontEnd,
     location: Location,
     cause: Option<Cause>,
-    /// The operating system's reason does not go away by itself: a file that is missing, for
-    /// instance.
+    /// The operating system's reason is permanent, such as a missing file.
     is_lasting: bool,
 }
 
-/// A text that may name options.
+/// A text that may contain option ids.
 #[derive(Debug, Clone, Default)]
-struct Text {
-    /// With the ids of options, see [`FrontEnd::say`].
+struct MessageText {
+    /// With option ids; see [`FrontEnd::say`].
     template: String,
-    /// In the words of a front end, where that is another text.
+    /// In the words of a front end, if that differs.
     said: Option<String>,
 }
 
-impl Text {
-    fn new(template: String, front_end: FrontEnd) -> Text {
+impl MessageText {
+    fn new(template: String, front_end: FrontEnd) -> MessageText {
         let said = match front_end.say(&template) {
             Cow::Borrowed(_) => None,
             Cow::Owned(said) => Some(said),
         };
-        Text { template, said }
+        MessageText { template, said }
     }
 
     fn as_str(&self) -> &str {
@@ -130,7 +134,7 @@ impl Text {
     }
 }
 
-/// What failed in the user's code, for the user to see again: the error carries it without looking at it.
+/// The failure in user code that caused an error, kept opaque and returned to the user.
 #[derive(Clone)]
 pub struct Cause(pub Arc<dyn Any + Send + Sync>);
 
@@ -141,13 +145,13 @@ impl fmt::Debug for Cause {
 }
 
 impl Error {
-    /// An error with the class of exception that CNTK gives it.
+    /// Creates an error with CNTK's exception class for it.
     pub fn new(kind: ErrorKind, class: ExceptionClass, message: impl Into<String>) -> Self {
         Error(Box::new(Inner {
             kind,
             class,
-            message: Text::new(shown(message.into()), FrontEnd::default()),
-            detail: Text::default(),
+            message: MessageText::new(shown(message.into()), FrontEnd::default()),
+            detail: MessageText::default(),
             front_end: FrontEnd::default(),
             location: Location::default(),
             cause: None,
@@ -155,49 +159,50 @@ impl Error {
         }))
     }
 
-    /// The content of a data file is wrong (`runtime_error`).
+    /// Creates an error about the content of a data file (`runtime_error`).
     pub fn data(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Data, ExceptionClass::Runtime, message)
     }
 
-    /// An argument is wrong (`invalid_argument`).
+    /// Creates an error about an argument (`invalid_argument`).
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, ExceptionClass::InvalidArgument, message)
     }
 
-    /// The configuration is wrong; CNTK's classes differ by case, so the caller names it.
+    /// Creates an error about the configuration; CNTK's exception class depends on the case.
     pub fn config(class: ExceptionClass, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Config, class, message)
     }
 
-    /// Code that the user supplied has failed, such as a deserializer of the user's own (`runtime_error`).
+    /// Creates an error about a failure in user code, such as a user deserializer
+    /// (`runtime_error`).
     pub fn user(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::User, ExceptionClass::Runtime, message)
     }
 
-    /// A call came at the wrong time (`logic_error`).
+    /// Creates an error about a call at the wrong time (`logic_error`).
     pub fn state(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::State, ExceptionClass::Logic, message)
     }
 
-    /// A checkpoint cannot be used; CNTK's classes differ by case.
+    /// Creates an error about an unusable checkpoint; CNTK's exception class depends on the case.
     pub fn checkpoint(class: ExceptionClass, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Checkpoint, class, message)
     }
 
-    /// The library broke one of its own promises (`logic_error`).
+    /// Creates an internal error, that is, a bug in this library (`logic_error`).
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, ExceptionClass::Logic, message)
     }
 
-    /// There is no memory for this many bytes of something (`runtime_error`).
+    /// Creates the error for a failed allocation of `bytes` bytes (`runtime_error`).
     #[doc(hidden)]
     pub(crate) fn memory(bytes: usize, of: &str) -> Self {
         let message = format!("There is no memory for {bytes} bytes of {of}.");
         Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
     }
 
-    /// Sets whether the failure is one that does not go away by itself: see [`Error::may_pass`].
+    /// Sets whether the failure is permanent: see [`Error::may_pass`].
     #[must_use]
     #[doc(hidden)]
     pub(crate) fn lasting(mut self, is_lasting: bool) -> Self {
@@ -205,15 +210,15 @@ impl Error {
         self
     }
 
-    /// Removes the full stop at the end of the message, where CNTK's text has none.
+    /// Removes the full stop at the end of the message, for CNTK's texts without one.
     #[must_use]
     #[doc(hidden)]
     pub fn without_full_stop(self) -> Self {
         self.with_message(|message| message.truncate(message.trim_end_matches('.').len()))
     }
 
-    /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
-    /// stay in front.
+    /// Appends details that CNTK's text does not contain, as complete sentences: what was found,
+    /// what was expected, what to do.
     #[must_use]
     pub fn with_detail(mut self, detail: impl AsRef<str>) -> Self {
         let (mut own, detail) = (std::mem::take(&mut self.0.detail).template, visible(detail.as_ref()));
@@ -221,37 +226,37 @@ impl Error {
             own.push(' ');
         }
         own.push_str(&detail);
-        self.0.detail = Text::new(own, self.0.front_end);
+        self.0.detail = MessageText::new(own, self.0.front_end);
         self
     }
 
-    /// The error with its message changed.
+    /// Applies `change` to the message.
     fn with_message(mut self, change: impl FnOnce(&mut String)) -> Self {
         let mut message = std::mem::take(&mut self.0.message).template;
         change(&mut message);
-        self.0.message = Text::new(message, self.0.front_end);
+        self.0.message = MessageText::new(message, self.0.front_end);
         self
     }
 
-    /// The error in the words of the front end that the reader was opened with.
+    /// Translates the error to the words of the front end that opened the reader.
     #[must_use]
     #[doc(hidden)]
     pub fn in_words_of(mut self, front_end: FrontEnd) -> Self {
         self.0.front_end = front_end;
         for text in [&mut self.0.message, &mut self.0.detail] {
-            *text = Text::new(std::mem::take(&mut text.template), front_end);
+            *text = MessageText::new(std::mem::take(&mut text.template), front_end);
         }
         self
     }
 
-    /// Adds the file, unless one is already known (the innermost knows best).
+    /// Sets the file, unless one is already known (the innermost is the most precise).
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.0.location.file.get_or_insert_with(|| file.to_owned());
         self
     }
 
-    /// Adds byte offset and line.
+    /// Sets byte offset and line.
     #[must_use]
     pub fn at(mut self, offset: u64, line: Option<u64>) -> Self {
         self.0.location.offset = Some(offset);
@@ -259,14 +264,14 @@ impl Error {
         self
     }
 
-    /// Adds the line, for a location without an offset.
+    /// Sets the line, for a location without an offset.
     #[must_use]
     pub fn in_line(mut self, line: u64) -> Self {
         self.0.location.line = Some(line);
         self
     }
 
-    /// Adds a place in a configuration, unless a file or a line is known already.
+    /// Sets a location in a configuration, unless a file or a line is already known.
     #[must_use]
     #[doc(hidden)]
     pub(crate) fn in_configuration(
@@ -284,29 +289,30 @@ impl Error {
         self
     }
 
-    /// Adds the stream's name.
+    /// Sets the stream's name.
     #[must_use]
     pub fn in_stream(mut self, stream: &str) -> Self {
         self.0.location.stream = Some(stream.to_owned());
         self
     }
 
-    /// Replaces the message; the former one becomes the first sentence of the detail.
+    /// Replaces the message; the previous one becomes the first sentence of the detail.
     #[must_use]
     pub fn reworded(mut self, message: String) -> Self {
-        let former = std::mem::replace(&mut self.0.message, Text::new(shown(message), self.0.front_end));
+        let former =
+            std::mem::replace(&mut self.0.message, MessageText::new(shown(message), self.0.front_end));
         let detail = std::mem::replace(&mut self.0.detail, former);
         self.with_detail(detail.template)
     }
 
-    /// Puts a text before the message.
+    /// Prepends a text to the message.
     #[must_use]
     pub fn before(self, text: &str) -> Self {
         self.with_message(|message| message.insert_str(0, &visible(text)))
     }
 
-    /// Adds the parts of a place that are not known yet. A line without the file and offset that it belongs to is no place, so
-    /// these three are added together, or not at all.
+    /// Fills in the missing parts of the location. File, line and offset belong together, so these
+    /// three are set only if both file and line are missing.
     #[must_use]
     #[doc(hidden)]
     pub fn completed(mut self, place: Location) -> Self {
@@ -318,71 +324,73 @@ impl Error {
         self
     }
 
-    /// Adds the sequence's key.
+    /// Sets the sequence's key.
     #[must_use]
     pub fn for_key(mut self, key: impl Into<String>) -> Self {
         self.0.location.key = Some(key.into());
         self
     }
 
-    /// Adds what failed in the user's code.
+    /// Sets the cause in user code.
     #[must_use]
     pub fn caused_by(mut self, cause: Cause) -> Self {
         self.0.cause = Some(cause);
         self
     }
 
-    /// What failed in the user's code, if the code supplied it.
+    /// Returns the cause in user code, if the code supplied it.
     pub fn cause(&self) -> Option<&Cause> {
         self.0.cause.as_ref()
     }
 
-    /// What went wrong.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later although nothing was changed: disks, networks and
-    /// memory recover. A file that is missing does not come back by itself.
+    /// Returns whether the same call may succeed later without any change: disks, networks and
+    /// memory recover, but a missing file does not come back by itself.
     #[doc(hidden)]
     pub fn may_pass(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory) && !self.0.is_lasting
     }
 
-    /// Whether it tells nothing about later calls: this one was cancelled, or the error may pass.
+    /// Returns whether the error says nothing about later calls: the call was cancelled, or the
+    /// failure is transient.
     #[doc(hidden)]
     pub fn is_of_one_call(&self) -> bool {
         self.0.kind == ErrorKind::Cancelled || self.may_pass()
     }
 
-    /// CNTK's type of exception.
+    /// Returns CNTK's exception type.
     pub fn class(&self) -> ExceptionClass {
         self.0.class
     }
 
-    /// The message alone: CNTK's own text where CNTK has one.
+    /// Returns the message alone: CNTK's text where CNTK has one.
     pub fn message(&self) -> &str {
         self.0.message.as_str()
     }
 
-    /// What was found, what was expected and what to do, where the message does not say it; else empty.
+    /// Returns what was found, what was expected and what to do, unless the message says it; may be
+    /// empty.
     pub fn detail(&self) -> &str {
         self.0.detail.as_str()
     }
 
-    /// Message and detail with the ids of options, for another message in whoever's words.
+    /// Returns message and detail with option ids, for use in another message.
     #[doc(hidden)]
     pub fn templates(&self) -> (&str, &str) {
         (&self.0.message.template, &self.0.detail.template)
     }
 
-    /// Where it went wrong.
+    /// Returns the location of the error.
     pub fn location(&self) -> &Location {
         &self.0.location
     }
 }
 
-/// A message whose invisible characters are shown.
+/// Escapes the invisible characters of a message.
 fn shown(message: String) -> String {
     match visible(&message) {
         Cow::Borrowed(_) => message,
@@ -447,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_cntks_text_apart_from_its_own() {
+    fn keeps_cntk_text_separate() {
         let error =
             Error::data("Malformed.").with_detail("").with_detail("It is empty.").with_detail("Fill it.");
         assert_eq!((error.message(), error.detail()), ("Malformed.", "It is empty. Fill it."));
@@ -462,7 +470,7 @@ mod tests {
             placed.to_string(),
             "Bad value. It is 'x'. (in the configuration, line 2, column 5)\n  2 | a = x\n    |     ^"
         );
-        // A place that is known stays.
+        // A known location stays.
         let error = error.in_file("data");
         assert_eq!(error.clone().in_configuration(None, 1, 1, String::new()).location(), error.location());
     }
@@ -479,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_file_stays() {
+    fn innermost_file_wins() {
         let error = Error::data("x").in_file("inner").in_file("outer");
         assert_eq!(error.location().file.as_deref(), Some("inner"));
     }

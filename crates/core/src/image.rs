@@ -1,36 +1,36 @@
-//! Images in memory: what decoders make, transforms change and packers copy.
+//! Images in memory: produced by decoders, changed by transforms, copied by packers.
 
 use crate::sequence::ValueForm;
 use crate::stream::ElementType;
 
-/// What is known of an image without its pixels.
+/// The properties of an image without its pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageInfo {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+    /// Values per pixel: 1 (gray), 3 (blue, green, red), or any number from user code.
     pub channels: u32,
     /// Type of the values.
     pub depth: Depth,
-    /// How the values are ordered.
+    /// Order of the values.
     pub order: PixelOrder,
 }
 
 impl ImageInfo {
-    /// An image as decoders make it: bytes, pixel after pixel.
+    /// Describes an image as decoders produce it: bytes, pixel by pixel.
     pub fn decoded(width: u32, height: u32, channels: u32) -> ImageInfo {
         ImageInfo { width, height, channels, depth: Depth::Byte, order: PixelOrder::Interleaved }
     }
 
-    /// Number of values. More than `usize` can count are `usize::MAX`, which no memory can hold.
+    /// Returns the number of values, or `usize::MAX`, which no memory can hold, if it overflows.
     pub fn values(&self) -> usize {
         (self.width as usize).saturating_mul(self.height as usize).saturating_mul(self.channels as usize)
     }
 
-    /// CNTK's shape of a sample, first dimension varying fastest: channels, width, height, or transposed width, height,
-    /// channels.
+    /// Returns CNTK's shape of a sample, first dimension varying fastest: channels, width, height,
+    /// or for planar images width, height, channels.
     pub fn shape(&self) -> [usize; 3] {
         let (width, height, channels) = (self.width as usize, self.height as usize, self.channels as usize);
         match self.order {
@@ -50,7 +50,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// That of a stream's type.
+    /// Returns the depth for a stream's element type.
     #[doc(hidden)]
     pub fn of(element: ElementType) -> Depth {
         match element {
@@ -59,7 +59,7 @@ impl Depth {
         }
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     #[doc(hidden)]
     pub fn element(self) -> ElementType {
         match self {
@@ -69,32 +69,32 @@ impl Depth {
     }
 }
 
-/// How an image's values are ordered.
+/// The order of an image's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PixelOrder {
-    /// Row after row, in a row pixel after pixel, in a pixel channel after channel.
+    /// Row by row, in a row pixel by pixel, in a pixel channel by channel.
     Interleaved,
-    /// Channel after channel, each row after row. No transform takes such an image (CNTK 2.7).
+    /// Channel by channel, each row by row. No transform accepts such an image (CNTK 2.7).
     Planar,
 }
 
-/// An image. Its memory is used again for the next one.
+/// An image. Its memory is reused for the next one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Image {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Values of a pixel.
+    /// Values per pixel.
     pub channels: u32,
-    /// The values are planar instead of interleaved.
+    /// Whether the values are planar instead of interleaved.
     pub planar: bool,
     /// The values: `width * height * channels`.
     pub pixels: Pixels,
 }
 
 impl Image {
-    /// What it is, without its values.
+    /// Returns the properties of the image, without its values.
     pub fn info(&self) -> ImageInfo {
         let Image { width, height, channels, planar, ref pixels } = *self;
         let order = if planar { PixelOrder::Planar } else { PixelOrder::Interleaved };
@@ -114,7 +114,7 @@ pub enum Pixels {
 }
 
 impl Pixels {
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             Pixels::Bytes(values) => values.len(),
@@ -123,12 +123,12 @@ impl Pixels {
         }
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Keeps the first `count` values.
+    /// Keeps only the first `count` values.
     pub fn truncate(&mut self, count: usize) {
         match self {
             Pixels::Bytes(values) => values.truncate(count),
@@ -137,7 +137,8 @@ impl Pixels {
         }
     }
 
-    /// The values as a stream of this type stores them. `None`: they are of another type.
+    /// Returns the values as a stream of this type stores them, or `None` if they have another
+    /// type.
     pub fn stored(&self, element: ElementType) -> Option<(&[u8], ValueForm)> {
         match (self, element) {
             (Pixels::Bytes(values), ElementType::UInt8) => Some((values, ValueForm::Whole)),
@@ -152,7 +153,7 @@ impl Pixels {
         }
     }
 
-    /// Type of the values.
+    /// Returns the type of the values.
     pub fn depth(&self) -> Depth {
         match self {
             Pixels::Bytes(_) => Depth::Byte,
@@ -168,11 +169,11 @@ impl Default for Pixels {
     }
 }
 
-/// The geometry of an image after its transforms: the part of the decoded image that is shown, and
-/// whether it is mirrored. Targets that depend on places in the image follow it.
+/// The geometry of an image after its transforms: the visible part of the decoded image, and
+/// whether it is mirrored. Targets that refer to positions in the image follow it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawn {
-    /// First column of the part, in columns of the decoded image. Negative where `Scale` has padded
+    /// First column of the part, in columns of the decoded image. Negative if `Scale` has padded
     /// the image.
     pub left: f64,
     /// First row of the part.
@@ -181,7 +182,7 @@ pub struct Drawn {
     pub width: f64,
     /// Rows of the part.
     pub height: f64,
-    /// The columns of the part are in reverse order.
+    /// Whether the columns of the part are in reverse order.
     pub mirrored: bool,
     /// Columns of the decoded image.
     pub source_width: u32,
@@ -190,11 +191,11 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Numbers of a sample that has it: `left`, `top`, `width`, `height`, 1 if mirrored,
-    /// `source_width`, `source_height`.
+    /// Number of values in a sample of this geometry: `left`, `top`, `width`, `height`, 1 if
+    /// mirrored, `source_width`, `source_height`.
     pub const VALUES: usize = 7;
 
-    /// All of an image.
+    /// Returns the geometry of an unchanged image.
     pub fn whole(width: u32, height: u32) -> Drawn {
         Drawn {
             left: 0.0,
@@ -207,21 +208,22 @@ impl Drawn {
         }
     }
 
-    /// Where a point of the decoded image is in the part: 0 to 1 from its left to its right, and
-    /// from its top to its bottom. Points outside of the part have other numbers.
+    /// Maps a point of the decoded image to the part: 0 to 1 from left to right, and from top to
+    /// bottom. Points outside the part have coordinates outside this range.
     pub fn place(&self, x: f64, y: f64) -> (f64, f64) {
         let across = (x - self.left) / self.width;
         (if self.mirrored { 1.0 - across } else { across }, (y - self.top) / self.height)
     }
 
-    /// The numbers of a sample that has it.
+    /// Returns the values of a sample of this geometry.
     pub fn values(&self) -> [f64; Drawn::VALUES] {
         let Drawn { left, top, width, height, mirrored, source_width, source_height } = *self;
         let mirrored = if mirrored { 1.0 } else { 0.0 };
         [left, top, width, height, mirrored, source_width.into(), source_height.into()]
     }
 
-    /// The view after a region is cut out of an image of `columns` times `rows`, and mirrored.
+    /// Updates the geometry after a region is cropped from an image of `columns` times `rows`, and
+    /// mirrored if `mirrored`.
     #[doc(hidden)]
     pub fn cut(&mut self, (columns, rows): (u32, u32), region: Region, mirrored: bool) {
         let right = columns - region.left - region.width;
@@ -233,7 +235,8 @@ impl Drawn {
         self.mirrored ^= mirrored;
     }
 
-    /// The view after columns and rows are added around an image of `columns` times `rows`.
+    /// Updates the geometry after columns and rows are added around an image of `columns` times
+    /// `rows`.
     #[doc(hidden)]
     pub fn pad(&mut self, (columns, rows): (u32, u32), before: (u32, u32), after: (u32, u32)) {
         let left = if self.mirrored { after.0 } else { before.0 };
@@ -259,7 +262,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// The whole of an image.
+    /// Returns the region that covers a whole image.
     pub fn whole(width: u32, height: u32) -> Region {
         Region { left: 0, top: 0, width, height }
     }
@@ -270,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crops_of_mirrored_crops_are_parts_of_the_decoded_image() {
+    fn nested_mirrored_crops_map_to_the_decoded_image() {
         let region = |left, top, width, height| Region { left, top, width, height };
         let mut drawn = Drawn::whole(100, 80);
         drawn.cut((100, 80), region(10, 20, 40, 30), true);
@@ -280,7 +283,7 @@ mod tests {
         );
         assert_eq!(drawn.place(10.0, 20.0), (1.0, 0.0));
         assert_eq!(drawn.place(20.0, 35.0), (0.75, 0.5));
-        // Scaled to 80 x 60; the first 20 columns of that are the last 10 of the part.
+        // Scaled to 80 x 60; its first 20 columns are the last 10 of the part.
         drawn.cut((80, 60), region(0, 0, 20, 60), true);
         assert_eq!(drawn.values(), [40.0, 20.0, 10.0, 30.0, 0.0, 100.0, 80.0]);
         drawn.pad((20, 60), (4, 0), (2, 6));

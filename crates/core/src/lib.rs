@@ -1,8 +1,8 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its
-//! interface: values and streams, errors, options, files, threads, memory, and the traits between
-//! formats and the engine.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without a stable interface:
+//! values and streams, errors, options, files, threads, memory, and the traits between formats and
+//! the engine.
 //!
-//! Imports point down: this crate names no format and not the engine.
+//! Imports point down: this crate imports neither the formats nor the engine.
 
 #![allow(missing_docs, reason = "internal: names that say everything stand alone")]
 
@@ -18,11 +18,11 @@ pub mod error;
 pub mod file;
 pub mod fingerprint;
 pub mod format;
-/// What fuzz targets change inside the library, and the memory that they get.
+/// Hooks for fuzz targets, and the memory that they get.
 #[cfg(fuzzing)]
 pub mod fuzzing {
     pub use crate::cpu::processor::fuzzing::*;
-    pub use crate::memory::pages::MOST_MEMORY;
+    pub use crate::memory::pages::MAX_MEMORY;
 }
 pub mod image;
 pub mod limits;
@@ -37,7 +37,7 @@ pub mod written;
 #[cfg(any(test, feature = "test-support"))]
 pub mod testing;
 
-/// Enters the project's root, where the data of tests lie and the paths in them begin.
+/// Enters the project's root folder, to which the paths of test data are relative.
 #[cfg(feature = "test-support")]
 pub fn enter_project() {
     std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the project's root");

@@ -1,14 +1,14 @@
-//! Sequences: their keys, where they are, and the borrowed view of one sequence's data in one stream.
+//! Sequences: their keys and positions, and the borrowed view of one sequence's data in one stream.
 
 pub use crate::memory::compact::ValueForm;
 
-/// Position of a chunk in its deserializer's table of chunks.
+/// Index of a chunk in its deserializer's table of chunks.
 pub type ChunkId = u32;
 
-/// Identity of a sequence across deserializers. A number; [`crate::corpus::Corpus`] knows the text it stands for.
+/// Identity of a sequence across deserializers. [`crate::corpus::Corpus`] maps it to text.
 pub type SequenceKey = u64;
 
-/// Where a sequence is: its chunk and its index there.
+/// The position of a sequence: its chunk, and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceId {
     /// The chunk.
@@ -17,35 +17,36 @@ pub struct SequenceId {
     pub index: u32,
 }
 
-/// What is known of a sequence before it is loaded.
+/// The information on a sequence before it is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceInfo {
-    /// Where it is.
+    /// Position of the sequence.
     pub id: SequenceId,
     /// Declared length.
     pub samples: u32,
     /// Its key.
     pub key: SequenceKey,
-    /// Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
+    /// If each sample of a sequence is a sequence of its own, the index of this sample in its key's
+    /// sequence; otherwise 0.
     pub sample: u32,
 }
 
-/// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's
-/// element type and without promise of alignment: packing only moves them, or widens them on the way.
+/// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of
+/// the stream's element type and possibly unaligned: packing only copies or widens them.
 #[derive(Debug, Clone, Copy)]
 pub struct SequenceView<'a> {
-    /// Samples of this sequence in this stream.
+    /// Number of samples of this sequence in this stream.
     pub samples: u32,
-    /// Dense: `samples * sample_size` values. Sparse: the non-zero values, sample after sample.
+    /// Dense: `samples * sample_size` values. Sparse: the non-zero values, sample by sample.
     pub values: &'a [u8],
-    /// How they are stored.
+    /// Storage form of the values.
     pub form: ValueForm,
-    /// How the values make samples.
+    /// Mapping from values to samples.
     pub kind: ViewKind<'a>,
 }
 
 impl<'a> SequenceView<'a> {
-    /// Where the values belong if the stream is sparse.
+    /// Returns the positions of the values, if the stream is sparse.
     #[inline(always)]
     pub fn sparse(&self) -> Option<&SparseView<'a>> {
         match &self.kind {
@@ -54,19 +55,21 @@ impl<'a> SequenceView<'a> {
         }
     }
 
-    /// The sequence that consists of sample `index` alone, or `None` if there is no such sample. `value_bytes` is the size of a
-    /// value of the stream's element type, however the values are stored.
+    /// Returns the sequence that consists of sample `index` alone, or `None` if there is no such
+    /// sample. `value_bytes` is the size of the stream's element type, regardless of the storage
+    /// form.
     ///
-    /// The view must be sound. Of one that is not, such as a sparse view whose offsets fall, the result is `None` or a view
-    /// that is not sound either.
+    /// The view must be valid. For an invalid one, such as a sparse view with decreasing offsets,
+    /// the result is `None` or an invalid view.
     #[inline]
     pub fn sample(mut self, index: u32, value_bytes: usize) -> Option<SequenceView<'a>> {
         self.cut(index, value_bytes)?;
         Some(self)
     }
 
-    /// [`SequenceView::sample`] in place: frame mode takes one sample after the other out of views, and copying them takes
-    /// longer than changing what differs. The view is of no use if the result is `None`.
+    /// [`SequenceView::sample`] in place: frame mode extracts one sample after another from views,
+    /// and changing the differing fields is faster than copying. If the result is `None`, the view
+    /// is unusable.
     #[inline]
     pub fn cut(&mut self, index: u32, value_bytes: usize) -> Option<()> {
         if index >= self.samples {
@@ -79,8 +82,8 @@ impl<'a> SequenceView<'a> {
                 self.values = self.values.get(at * size..(at + 1) * size)?;
             }
             ViewKind::Sparse(sparse) => {
-                // Where each sample has one value, all pairs of offsets are as good as the first one, which the last call has
-                // left in the cache.
+                // If each sample has one value, any pair of consecutive offsets will do, and the
+                // first one is in the cache since the last call.
                 let (begin, end, offsets) = if sparse.single {
                     (at, at + 1, sparse.offsets.get(..2)?)
                 } else {
@@ -99,65 +102,69 @@ impl<'a> SequenceView<'a> {
     }
 }
 
-/// How the values of a sequence make samples.
+/// The mapping from the values of a sequence to samples.
 #[derive(Debug, Clone, Copy)]
 pub enum ViewKind<'a> {
-    /// Sample after sample, each complete.
+    /// Complete samples, one after another.
     Dense,
-    /// Some values of each sample.
+    /// Only some values of each sample.
     Sparse(SparseView<'a>),
-    /// Each sample is made of stored frames while it is packed. The stream is dense; `values` has all stored frames of the
-    /// sequence, [`FrameSpec::stored_bytes`] each, and `form` is [`ValueForm::Whole`].
+    /// Each sample is assembled from stored frames during packing. The stream is dense; `values`
+    /// contains all stored frames of the sequence, [`FrameSpec::stored_bytes`] each, and `form` is
+    /// [`ValueForm::Whole`].
     Frames(FrameView<'a>),
 }
 
-/// Samples that are made of stored frames: sample `t` consists of the frames `first + t - left ..= first + t + right`. A
-/// frame before the first stored one is the first, one after the last stored one the last.
+/// Samples assembled from stored frames: sample `t` consists of the frames `first + t - left ..=
+/// first + t + right`. Indices before the first stored frame refer to the first, indices after the
+/// last one to the last.
 ///
-/// A sequence may so have more samples than stored frames: one stored frame makes any number of equal samples.
+/// Thus a sequence may have more samples than stored frames: one stored frame yields any number of
+/// equal samples.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameView<'a> {
-    /// The stored frame that is the middle of sample 0.
+    /// Index of the stored frame in the middle of sample 0.
     pub first: u32,
-    /// How frames are stored, and what a sample takes of them.
+    /// Storage of the frames, and the frames of a sample.
     pub spec: &'a FrameSpec,
 }
 
-/// How frames are stored, and how many of them make a sample.
+/// The storage of frames, and the number of frames per sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrameSpec {
-    /// Values of a stored frame; not 0.
+    /// Values per stored frame; not 0.
     pub dim: usize,
-    /// How a value is stored.
+    /// Encoding of a value.
     pub encoding: FrameEncoding,
-    /// Frames before the middle one that belong to a sample.
+    /// Number of frames of a sample before the middle one.
     pub left: usize,
-    /// Frames after the middle one that belong to a sample.
+    /// Number of frames of a sample after the middle one.
     pub right: usize,
 }
 
-/// How the values of stored frames are encoded.
+/// The encoding of values of stored frames.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FrameEncoding {
     /// `f32` in native byte order.
     Float,
-    /// `f32` in the other byte order.
+    /// `f32` in the opposite byte order.
     SwappedFloat,
     /// `f64` in native byte order.
     Double,
-    /// `i16` `v`, which stands for the `f32` `(v + offset) / scale` with one offset and scale for each value of a frame.
+    /// An `i16` `v` that stands for the `f32` `(v + offset) / scale`, with an offset and a scale
+    /// for each value of a frame.
     Linear {
-        /// The other byte order than the native one.
+        /// Whether the byte order is opposite to the native one.
         swapped: bool,
-        /// Divides; as many as a frame has values.
+        /// Divisor, applied last; one per value of a frame.
         scale: Box<[f32]>,
-        /// Is added first; as many as a frame has values.
+        /// Summand, applied first; one per value of a frame.
         offset: Box<[f32]>,
     },
 }
 
 impl FrameEncoding {
-    /// Bytes of a stored value.
+    /// Returns the bytes of a stored value.
     pub fn size(&self) -> usize {
         match self {
             FrameEncoding::Float | FrameEncoding::SwappedFloat => 4,
@@ -168,53 +175,58 @@ impl FrameEncoding {
 }
 
 impl FrameSpec {
-    /// Bytes of a stored frame.
+    /// Returns the bytes of a stored frame.
     pub fn stored_bytes(&self) -> usize {
         self.dim * self.encoding.size()
     }
 
-    /// Values that frames fill of a sample, from the first one on. The rest of a sample is 0.
+    /// Returns the number of leading values of a sample that frames fill. The rest of a sample is
+    /// 0.
     pub fn filled(&self) -> usize {
         self.dim * (self.left + 1 + self.right)
     }
 }
 
-/// Where the values of a sparse sequence belong. Indices are in the input's order: they may be unsorted and may repeat.
+/// The positions of the values of a sparse sequence. Indices are in the order of the input:
+/// possibly unsorted and repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct SparseView<'a> {
-    /// The index of each value within its sample: `i32` in native byte order, possibly unaligned; `u16` if `narrow`.
+    /// The index of each value within its sample: `i32` in native byte order, possibly unaligned,
+    /// or `u16` if `narrow`.
     pub indices: &'a [u8],
-    /// Indices are stored as `u16`.
+    /// Whether indices are stored as `u16`.
     pub narrow: bool,
-    /// `samples + 1` ascending numbers; the values of sample `s` are `offsets[s] - offsets[0] .. offsets[s+1] - offsets[0]`.
+    /// `samples + 1` ascending numbers; the values of sample `s` are `offsets[s] - offsets[0] ..
+    /// offsets[s+1] - offsets[0]`.
     pub offsets: &'a [u32],
-    /// Each sample is known to have exactly one value, so that readers need not look at `offsets` to find out.
+    /// Whether each sample is known to have exactly one value, so that reading `offsets` is
+    /// unnecessary.
     pub single: bool,
 }
 
 impl SparseView<'_> {
-    /// Bytes of a stored index.
+    /// Returns the bytes of a stored index.
     #[inline(always)]
     pub fn index_size(&self) -> usize {
         if self.narrow { 2 } else { 4 }
     }
 
-    /// Number of stored values.
+    /// Returns the number of stored values.
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.indices.len() / self.index_size()
     }
 }
 
-/// What loading made of one sequence.
+/// The result of loading one sequence.
 #[derive(Debug, Clone, Copy)]
 pub enum Loaded<'a> {
     /// Its data.
     Data(SequenceView<'a>),
-    /// Left out by its deserializer, which has counted it already
+    /// Skipped by its deserializer, which has already counted it
     /// ([`crate::format::ChunkErrors::commit`]).
     Skipped,
-    /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
+    /// Invalid (such as a broken image): skipped, and counted against the reader's `maxErrors`.
     Invalid,
 }
 
@@ -228,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn a_view_takes_a_cache_line() {
+    fn view_fits_a_cache_line() {
         assert_eq!(size_of::<SequenceView<'_>>(), 64);
     }
 
     #[test]
-    fn samples_of_dense_views_are_their_parts() {
+    fn dense_views_split_into_samples() {
         let values = bytes![1f32, 2f32, 3f32, 4f32, 5f32, 6f32];
         let view =
             SequenceView { samples: 3, values: &values, form: ValueForm::Whole, kind: ViewKind::Dense };
@@ -254,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_sparse_views_have_their_values_and_indices() {
+    fn sparse_views_split_into_samples() {
         let (values, indices) = (bytes![1f64, 2f64, 3f64], bytes![7i32, 8i32, 9i32]);
         let sparse = SparseView { indices: &indices, narrow: false, offsets: &[5, 5, 7, 8], single: false };
         let kind = ViewKind::Sparse(sparse);
@@ -279,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn unsound_sparse_views_do_not_panic() {
+    fn invalid_sparse_views_do_not_panic() {
         let indices = bytes![7i32, 8i32];
         for (offsets, single) in
             [(&[][..], true), (&[][..], false), (&[3, 1, 9][..], false), (&[0, 1, 9][..], false)]

@@ -1,9 +1,9 @@
-//! What a stream is: its name, storage, element type and sample shape.
+//! Streams: name, storage, element type and sample shape.
 
 pub use half::{bf16, f16};
 use std::sync::OnceLock;
 
-/// Type of one value. The numbers are CNTK's where it has one, and the C ABI's.
+/// The type of one value. The numbers are CNTK's where it has one, and part of the C ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ElementType {
@@ -21,7 +21,7 @@ pub enum ElementType {
     Int32 = 17,
     /// 64-bit signed integer, `i64`.
     Int64 = 18,
-    /// Float with the exponent of `f32` and 8 bits of its mantissa, [`struct@bf16`].
+    /// Float with the exponent of `f32` and 8 bits of precision, [`struct@bf16`].
     BFloat16 = 19,
     /// A byte that is 0 or 1, `bool`.
     Bool = 20,
@@ -40,7 +40,7 @@ macro_rules! for_elements {
     };
 }
 
-/// Evaluates an expression in which a name stands for the Rust type of an element type.
+/// Evaluates an expression with a name bound to the Rust type of an element type.
 ///
 /// ```ignore
 /// with_element!(stream.element(), T => stream.dense::<T>().map(<[T]>::len))
@@ -71,17 +71,17 @@ macro_rules! with_element {
 macro_rules! facts {
     ($(($variant:ident, $rust:ty, $name:literal)),*) => {
         impl ElementType {
-            /// All of them.
+            /// All element types.
             pub const ALL: &[ElementType] = &[$(ElementType::$variant),*];
 
-            /// Bytes of one value.
+            /// Returns the size of one value in bytes.
             pub const fn size(self) -> usize {
                 match self {
                     $(ElementType::$variant => size_of::<$rust>(),)*
                 }
             }
 
-            /// Its name in messages, options and NumPy: `"float32"`.
+            /// Returns the name in messages, options and NumPy, such as `"float32"`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(ElementType::$variant => $name,)*
@@ -100,32 +100,32 @@ macro_rules! facts {
 for_elements!(facts);
 
 impl ElementType {
-    /// The type with this number.
+    /// Returns the type with this number.
     pub fn from_number(number: u32) -> Option<ElementType> {
         ElementType::ALL.iter().copied().find(|element| *element as u32 == number)
     }
 
-    /// The type with this name.
+    /// Returns the type with this name.
     pub fn from_name(name: &str) -> Option<ElementType> {
         ElementType::ALL.iter().copied().find(|element| element.name() == name)
     }
 
-    /// Whether sparse streams may have values of this type, and chunks may store them in fewer
-    /// bytes: `f32` and `f64`. All other types are stored as they are.
+    /// Returns whether sparse streams may have values of this type, and chunks may store them in
+    /// fewer bytes: true for `f32` and `f64`. All other types are stored unchanged.
     pub const fn is_real(self) -> bool {
         matches!(self, ElementType::Float | ElementType::Double)
     }
 }
 
-/// A type of values: see [`ElementType`].
+/// A Rust type of values: see [`ElementType`].
 pub trait Element:
     Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static
 {
-    /// The element type of streams that have values of this type.
+    /// The corresponding element type.
     const TYPE: ElementType;
 }
 
-/// Keeps users from implementing [`Element`]: they cannot name its supertrait.
+/// Keeps users from implementing [`Element`], because they cannot name its supertrait.
 mod sealed {
     use super::{bf16, f16};
 
@@ -133,20 +133,21 @@ mod sealed {
         /// 1, or true.
         const ONE: Self;
 
-        /// The sum, of integers modulo their range, of truth values their disjunction.
+        /// Returns the sum; integers wrap around, and `bool` uses "or".
         #[must_use]
         fn plus(self, other: Self) -> Self;
 
-        /// The value of an integer, if the type has it exactly.
+        /// Converts an integer, if the type represents it exactly.
         fn of_integer(number: i128) -> Option<Self>;
 
-        /// The value of a number: of a type of floats the nearest one, of integers the same.
+        /// Converts a number: floats are rounded to nearest, integers must be exact.
         fn of_number(number: f64) -> Option<Self>;
 
-        /// The value as one of another type. `None` if that has no such integer.
+        /// Converts the value to another type. Returns `None` if that type is integral and cannot
+        /// represent it.
         fn to<T: Sealed>(self) -> Option<T>;
 
-        /// Whether it is neither infinite nor NaN.
+        /// Returns whether the value is neither infinite nor NaN.
         fn is_finite(self) -> bool;
     }
 
@@ -255,45 +256,48 @@ mod sealed {
     }
 }
 
-/// How the values of a stream are stored.
+/// The storage of a stream's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Storage {
     /// Every value of every sample.
     Dense = 0,
-    /// Compressed sparse columns, one column a sample.
+    /// Compressed sparse columns, one column per sample.
     SparseCsc = 1,
 }
 
-/// The only dimension of a shape that is known once there are data: see [`LateShapes`]. CNTK's number for it.
+/// The only dimension of a shape that becomes known with the first data: see [`LateShapes`]. The
+/// number is CNTK's.
 pub const UNKNOWN_DIMENSION: usize = usize::MAX - 1;
 
-/// Description of a stream.
+/// The description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamInfo {
     /// Unique name among the streams of a reader.
     pub name: String,
-    /// How its values are stored.
+    /// Storage of its values.
     pub storage: Storage,
-    /// Type of its values. Streams of one reader, and of one deserializer, may have different ones.
+    /// Type of its values. Streams of one reader, and of one deserializer, may have different
+    /// types.
     pub element: ElementType,
     /// Shape of one sample, first dimension varying fastest (column-major, CNTK's order; the
     /// reverse of NumPy's). Empty: a sample is one value, a scalar.
     pub shape: Vec<usize>,
-    /// The lengths of this stream's sequences are the lengths that minibatches are measured in.
+    /// Whether minibatches are measured in samples of this stream.
     pub defines_mb_size: bool,
-    /// Its samples are opaque bytes, four each, such as lattices. In minibatches of whole sequences each sequence has a lane of
-    /// its own, and its bytes are next to each other: see
-    /// `Layout::sequence_major`. In frame mode each frame has the whole sequence.
+    /// Whether its samples are opaque bytes, four each, such as lattices. In minibatches of whole
+    /// sequences, each sequence has its own lane, and its bytes are contiguous: see
+    /// `Layout::sequence_major`. In frame mode, each frame has the whole sequence.
     pub is_binary: bool,
-    /// The values are numbers of classes, from 0 to below this.
+    /// If the values are class numbers, the number of classes.
     pub classes: Option<usize>,
-    /// The value of gaps in truncated minibatches. Only numbers of classes have another one than 0.
+    /// Value of padding in truncated minibatches. Only streams of class numbers have a value other
+    /// than 0.
     pub padding: i64,
 }
 
-/// How numbers of classes are delivered in place of one-hot samples.
+/// The delivery of class numbers in place of one-hot samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ids {
     /// Their type: [`ElementType::Int32`] or [`ElementType::Int64`].
@@ -303,7 +307,7 @@ pub struct Ids {
 }
 
 impl StreamInfo {
-    /// A stream; `shape` is that of one sample, first dimension varying fastest.
+    /// Describes a stream; `shape` is the shape of one sample, first dimension varying fastest.
     pub fn new(
         name: impl Into<String>,
         storage: Storage,
@@ -322,83 +326,84 @@ impl StreamInfo {
         }
     }
 
-    /// A stream of numbers of classes.
+    /// Describes a stream of class numbers.
     pub fn ids(name: impl Into<String>, classes: usize, ids: Ids) -> StreamInfo {
         let info = StreamInfo::new(name, Storage::Dense, ids.element, Vec::new());
         StreamInfo { classes: Some(classes), padding: ids.padding, ..info }
     }
 
-    /// A dense stream of `f32`; the shape is that of one sample, first dimension varying fastest.
+    /// Describes a dense stream of `f32`; `shape` is the shape of one sample, first dimension
+    /// varying fastest.
     pub fn dense(name: impl Into<String>, shape: &[usize]) -> StreamInfo {
         StreamInfo::new(name, Storage::Dense, ElementType::Float, shape.to_vec())
     }
 
-    /// A sparse stream of `f32`, as [`StreamInfo::dense`].
+    /// Describes a sparse stream of `f32`; see [`StreamInfo::dense`].
     pub fn sparse(name: impl Into<String>, shape: &[usize]) -> StreamInfo {
         StreamInfo { storage: Storage::SparseCsc, ..StreamInfo::dense(name, shape) }
     }
 
-    /// The stream with values of this type.
+    /// Sets the type of the values.
     #[must_use]
     pub fn element(mut self, element: ElementType) -> StreamInfo {
         self.element = element;
         self
     }
 
-    /// The stream as the one whose samples minibatch sizes are measured in.
+    /// Makes this the stream in whose samples minibatch sizes are measured.
     #[must_use]
     pub fn defining_minibatch_size(mut self) -> StreamInfo {
         self.defines_mb_size = true;
         self
     }
 
-    /// The stream as one of opaque bytes, four a sample.
+    /// Makes this a stream of opaque bytes, four per sample.
     #[must_use]
     pub fn binary(mut self) -> StreamInfo {
         self.is_binary = true;
         self
     }
 
-    /// The stream with samples of another shape.
+    /// Sets the shape of a sample.
     #[must_use]
     pub fn with_shape(mut self, shape: Vec<usize>) -> StreamInfo {
         self.shape = shape;
         self
     }
 
-    /// Values of one sample.
+    /// Returns the number of values in one sample.
     pub fn sample_size(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether the shape becomes known only with the first data.
+    /// Returns whether the shape becomes known only with the first data.
     pub fn has_late_shape(&self) -> bool {
         self.shape == [UNKNOWN_DIMENSION]
     }
 }
 
-/// Shapes that become known with the first data, by stream; shared between a reader, its pipeline and its descriptions. A
-/// shape that is set does not change.
+/// Shapes that become known with the first data, by stream; shared between a reader, its pipeline
+/// and its descriptions. Once set, a shape does not change.
 #[derive(Debug, Default)]
 pub struct LateShapes(Box<[OnceLock<Box<[usize]>>]>);
 
 impl LateShapes {
-    /// None is known yet.
+    /// Creates the shapes of `streams` streams, all unknown.
     pub fn new(streams: usize) -> LateShapes {
         LateShapes((0..streams).map(|_| OnceLock::new()).collect())
     }
 
-    /// The shape of a stream, if it is known.
+    /// Returns the shape of a stream, if known.
     pub fn get(&self, stream: usize) -> Option<&[usize]> {
         self.0.get(stream)?.get().map(|shape| &**shape)
     }
 
-    /// Sets a shape unless there is one, and gives the one that counts.
+    /// Sets a shape if it is unknown, and returns the resulting one.
     pub fn set(&self, stream: usize, shape: &[usize]) -> Option<&[usize]> {
         self.0.get(stream).map(|place| &**place.get_or_init(|| shape.into()))
     }
 
-    /// Completes the descriptions of the streams as far as shapes are known.
+    /// Fills in the known shapes in the descriptions of the streams.
     pub fn complete(&self, streams: &mut [StreamInfo]) {
         for (number, stream) in streams.iter_mut().enumerate() {
             if let (true, Some(shape)) = (stream.has_late_shape(), self.get(number)) {

@@ -1,22 +1,22 @@
-//! Where an option was written, for errors that are found when data are read.
+//! Source locations of options, for errors that are found when data are read.
 
 use crate::Error;
 use std::sync::Arc;
 
-/// Where an option was written in a configuration. Nowhere, if it was not written or not in a text.
-/// What is described alike is equal, wherever it was written.
+/// The source location of an option in a configuration; none if it was not set, or not in a text.
+/// All locations compare equal, so that options are compared by their values.
 #[derive(Debug, Clone, Default)]
 pub struct Written(Option<Arc<Place>>);
 
 #[derive(Debug)]
 struct Place {
-    /// Path of the configuration's file; None for a text that was not read from one.
+    /// Path of the configuration file; `None` for a text that was not read from a file.
     file: Option<String>,
     /// Line number, from 1.
     line: u64,
-    /// Character of the line, from 1.
+    /// Column in the line, in characters, from 1.
     column: u64,
-    /// The line as errors show it.
+    /// The line as shown in errors.
     excerpt: String,
 }
 
@@ -31,7 +31,7 @@ impl Written {
         Written(Some(Arc::new(Place { file: file.map(str::to_owned), line, column, excerpt })))
     }
 
-    /// The error with this place, unless it has one.
+    /// Adds this location to an error that has none.
     pub fn blame(&self, error: Error) -> Error {
         match self.0.as_deref() {
             Some(Place { file, line, column, excerpt }) => {
@@ -41,7 +41,7 @@ impl Written {
         }
     }
 
-    /// `line 3 of 'a.cntk'`.
+    /// Describes the location, such as `line 3 of 'a.cntk'`.
     pub fn describe(&self) -> Option<String> {
         let Place { file, line, .. } = self.0.as_deref()?;
         Some(match file {

@@ -1,6 +1,6 @@
-//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), without promises about its
-//! interface: composes sources by key, randomizes in rolling windows, packs minibatches,
-//! checkpoints. Names no format.
+//! Internal part of [`cntk-reader`](https://docs.rs/cntk-reader), with no stability guarantees:
+//! composes sources by key, randomizes in rolling windows, packs minibatches and writes
+//! checkpoints. Independent of file formats.
 
 #![allow(missing_docs, reason = "internal: names that say everything stand alone")]
 

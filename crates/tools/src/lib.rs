@@ -1,7 +1,7 @@
-//! Looks at, checks and converts the data that [`cntk_reader`] reads.
+//! Inspects, checks and converts the data that [`cntk_reader`] reads.
 //!
-//! [`Look`] opens the data of a [`Builder`] other than for reading minibatches: to
-//! [inspect](Look::inspect) and check them, to see their sequences or their order, to time the
+//! [`Look`] opens the data of a [`Builder`] for other purposes than reading minibatches: to
+//! [inspect](Look::inspect) and check them, to show their sequences or their order, to time the
 //! stages of reading.
 
 pub mod convert;
@@ -9,19 +9,19 @@ pub mod inspect;
 pub mod order;
 pub mod stages;
 
-/// Data files that are written compressed, so that they are read fastest.
+/// Writing compressed data files, in the form that is fastest to read.
 pub mod files {
     pub use crate::convert::{CompressOptions, Listener, Progress, compress, compress_with};
 }
 
-/// Index caches: CNTK's files beside text files, by which they are opened without being scanned.
-/// See [`Look::index_caches`].
+/// Index caches: CNTK's files beside text files, which save scanning the text. See
+/// [`Look::index_caches`].
 pub mod index {
     pub use cntk_reader_text::ctf::index::{CacheState, IndexCache, IndexSize};
 }
 
-/// Conversions of speech data: HTK features and Kaldi archives, labels (MLF) and text (CTF), and
-/// arrays for NumPy.
+/// Conversions of speech data: HTK features, Kaldi archives, labels (MLF), text (CTF) and NumPy
+/// arrays.
 pub mod speech {
     pub use crate::convert::speech::{
         SpeechConversion, htk_to_kaldi, htk_to_numpy, kaldi_to_htk, kaldi_to_mlf, kaldi_to_numpy,
@@ -39,34 +39,34 @@ use inspect::{Brief, Inspector, SequenceReader};
 use order::SequenceOrder;
 use stages::Stages;
 
-/// Opens the data of a [`Builder`] to look at them.
+/// Opens the data of a [`Builder`] for inspection.
 pub trait Look {
-    /// Opens the deserializers to look at their data: what there is, and what is wrong with it.
-    /// Nothing is joined, and no minibatch is read.
+    /// Opens the deserializers to describe and check their data, without joining them and without
+    /// reading minibatches.
     ///
     /// Opens and indexes all files, which takes a while for large ones. A file that cannot be
     /// opened is an error of its [member](inspect::InspectedMember::error), not of this call.
     fn inspect(self) -> Result<Inspector>;
 
-    /// Reads the index caches beside the data files for what they say of them, without loading or
-    /// building an index: in milliseconds, however large the files are. `None` unless all
-    /// deserializers read text files with caches that fit.
+    /// Summarizes the data from the index caches beside the data files, without loading or building
+    /// an index: in milliseconds, however large the files are. `None` unless all deserializers read
+    /// text files with caches that fit.
     fn brief(self) -> Result<Option<Brief>>;
 
-    /// Opens the data to look at sequences one by one, in the order of the data. The deserializers
-    /// are joined by key, as a reader joins them.
+    /// Opens the data to read single sequences by number, in the order of the data. The
+    /// deserializers are joined by key, as in a reader.
     ///
-    /// A large text file that stands alone is indexed while it is read.
+    /// A large text file that is the only one is indexed while it is read.
     fn sequences(self) -> Result<SequenceReader>;
 
-    /// Opens the data for the order of their sequences in an epoch, of which nothing is read: see
-    /// [`mod@order`].
+    /// Opens the data for the order of their sequences in an epoch, without reading the sequences:
+    /// see [`mod@order`].
     ///
     /// Opens and indexes all files, which takes a while for large ones.
     fn order(self, epoch: &Epoch) -> Result<SequenceOrder>;
 
-    /// The index caches of the text files, whether the configuration asks for them (`cacheIndex`)
-    /// or not. Nothing is indexed yet.
+    /// Returns the index caches of the text files, whether the configuration asks for them
+    /// (`cacheIndex`) or not. Does not index anything yet.
     fn index_caches(self) -> Result<Vec<IndexCache>>;
 
     /// Opens the data to run the stages of reading one by one: see [`mod@stages`].

@@ -1,9 +1,10 @@
-//! The stages of reading, each alone: what bounds the speed of reading certain data on a certain machine.
+//! The stages of reading, each on its own, to find out which one limits the speed of reading.
 //!
 //! A reader reads bytes, indexes and parses them, draws the order of sequences and packs
-//! minibatches, several of these at the same time. [`Look::stages`](crate::Look::stages) opens
-//! data to run one stage after the other, for the caller to time. Every stage runs on as many
-//! threads as [`set_threads`](cntk_reader_core::runtime::pool::set_threads) says when it begins.
+//! minibatches, several of these at the same time. [`Look::stages`](crate::Look::stages) opens data
+//! to run one stage after the other, for the caller to time. Each stage runs on the number of
+//! threads that [`set_threads`](cntk_reader_core::runtime::pool::set_threads) has set when it
+//! begins.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
@@ -14,7 +15,8 @@
 //! use cntk_reader_tools::Look;
 //! use std::time::Instant;
 //!
-//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));
+//! let ctf = CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5);
+//! let data = Reader::builder().ctf(ctf);
 //! let stages = data.stages()?;
 //! let begun = Instant::now();
 //! let work = stages.parse()?;
@@ -40,26 +42,26 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey}
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::settings::ReaderSettings;
-use cntk_reader_engine::reader::{Epoch, Others, Reader, build};
+use cntk_reader_engine::reader::{Epoch, Extensions, Reader, build};
 use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const BLOCK: u64 = 1 << 20;
 
-/// Data whose reading is taken apart.
+/// Data opened to run the stages of reading one by one.
 pub struct Stages {
     settings: ReaderSettings,
     corpus: Arc<Corpus>,
     table: Arc<dyn Deserializer>,
 }
 
-/// What a stage has worked on.
+/// The amount of data that a stage has processed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Work {
-    /// Bytes of the files that the data come from; 0 where only lists of files are known, as of images.
+    /// Size of the files in bytes; 0 for formats that only know lists of files, such as images.
     pub bytes: u64,
     /// Number of sequences.
     pub sequences: u64,
@@ -68,29 +70,29 @@ pub struct Work {
 }
 
 impl Stages {
-    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<Stages> {
         let mut settings = settings.clone();
-        // What is measured is work that a cache, or an earlier stage, would save.
+        // Caches and earlier stages must not save any of the measured work.
         settings.deserializers.iter_mut().for_each(|one| one.keep_nothing());
         let corpus = build::corpus(&settings);
         let table = opened(&settings, others, &corpus)?;
         Ok(Stages { settings, corpus, table })
     }
 
-    /// How much data there are.
+    /// Returns the amount of data.
     #[must_use]
     pub fn work(&self) -> Work {
         let bytes = self.files().iter().filter_map(|file| file.size().ok()).sum();
         work(bytes, self.table.chunks())
     }
 
-    /// The files that the data come from.
+    /// Returns the files with the data.
     fn files(&self) -> Vec<DataFile> {
         let paths = self.settings.formats().flat_map(|format| format.data_files().unwrap_or_default());
         paths.filter_map(|path| DataFile::open(&path).ok()).collect()
     }
 
-    /// Reads the bytes of all files, in blocks of 1 MiB, and does nothing with them.
+    /// Reads all files in blocks of 1 MiB and discards the bytes.
     pub fn read(&self) -> Result<Work> {
         let pool = Pool::shared()?;
         for file in self.files() {
@@ -105,13 +107,13 @@ impl Stages {
         Ok(self.work())
     }
 
-    /// Opens the files anew and makes their index: where each sequence lies, without the help of index caches.
+    /// Opens the files again and builds their indexes, without using index caches.
     pub fn index(&self) -> Result<Work> {
-        let table = opened(&self.settings, &Others::default(), &build::corpus(&self.settings))?;
+        let table = opened(&self.settings, &Extensions::default(), &build::corpus(&self.settings))?;
         Ok(work(self.work().bytes, table.chunks()))
     }
 
-    /// Loads all chunks: reads, parses and converts their data, and drops them.
+    /// Loads and drops all chunks: reads, parses and converts their data.
     pub fn parse(&self) -> Result<Work> {
         let pool = Pool::shared()?;
         let count = self.table.chunks().len();
@@ -122,7 +124,7 @@ impl Stages {
         Ok(self.work())
     }
 
-    /// Draws the order of sequences of a sweep, without loading any of them.
+    /// Draws the order of the sequences of an epoch, without loading any.
     pub fn randomize(&self, epoch: &Epoch) -> Result<Work> {
         let mut order =
             SequenceOrder::over(Arc::clone(&self.table), &self.settings, Arc::clone(&self.corpus), epoch)?;
@@ -130,7 +132,8 @@ impl Stages {
         Ok(self.work())
     }
 
-    /// Loads the first chunks, as many as have about this many bytes of files, but at least one, for [`LoadedStage::pack`].
+    /// Loads the first chunks for [`LoadedStage::pack`]: about `most_bytes` bytes of files, but at
+    /// least one chunk.
     pub fn load_for_packing(&self, most_bytes: u64) -> Result<LoadedStage> {
         let pool = Pool::shared()?;
         let chunks = self.table.chunks();
@@ -168,21 +171,21 @@ impl fmt::Debug for Stages {
     }
 }
 
-/// Chunks in memory, to be packed.
+/// Chunks in memory, ready for packing.
 pub struct LoadedStage {
     reader: Reader,
     work: Work,
 }
 
 impl LoadedStage {
-    /// What is loaded.
+    /// Returns the amount of loaded data.
     #[must_use]
     pub fn work(&self) -> Work {
         self.work
     }
 
-    /// Packs the loaded chunks into minibatches of this many samples, in the order of the settings. The order is drawn again each time,
-    /// which [`Stages::randomize`] does alone.
+    /// Packs the loaded chunks into minibatches of this many samples, in the order of the settings.
+    /// This includes drawing the order, which [`Stages::randomize`] does alone.
     pub fn pack(&mut self, minibatch_size: u64) -> Result<Work> {
         self.reader.start_epoch(&Epoch::sweeps(1).minibatch_size(minibatch_size))?;
         while self.reader.next()?.is_some() {}
@@ -196,10 +199,10 @@ impl fmt::Debug for LoadedStage {
     }
 }
 
-/// Opens all that the settings name, as one source of sequences.
+/// Opens everything that the settings name as one source of sequences.
 fn opened(
     settings: &ReaderSettings,
-    others: &Others<'_>,
+    others: &Extensions<'_>,
     corpus: &Arc<Corpus>,
 ) -> Result<Arc<dyn Deserializer>> {
     let pool = Pool::shared()?;
@@ -222,7 +225,7 @@ fn work(bytes: u64, chunks: &[ChunkInfo]) -> Work {
     }
 }
 
-/// The first chunks of a deserializer, which are in memory.
+/// The first chunks of a deserializer, all in memory.
 struct LoadedTable {
     table: Arc<dyn Deserializer>,
     loaded: Vec<Arc<dyn Chunk>>,
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn loaded_chunks_are_named_listed_and_matched_as_the_others() {
+    fn loaded_chunks_keep_their_keys_and_matches() {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = ["a.ctf", "b.ctf"].map(|name| folder.path().join(name));
         for path in &paths {
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn loaded_chunks_know_where_their_sequences_lie() {
+    fn loaded_chunks_locate_their_sequences() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data.ctf");
         std::fs::write(&path, "|x 1\n|x 2\n").expect("writing");

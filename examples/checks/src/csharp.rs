@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use tooling::project::Project;
 use tooling::{Tally, dist};
 
-/// What the example prints when it succeeds.
-const SAYS: [&str; 4] = [
+/// Output of the example on success.
+const EXPECTED_OUTPUT: [&str; 4] = [
     "first minibatch: features 64 x 32, labels 10 x 32 with 32 stored values",
     "epoch 2: accuracy 0.9",
     "the same weights",
@@ -23,8 +23,8 @@ pub fn check(project: &Project) -> Result<Tally> {
     project.run("mcs").arg("-warnaserror").arg(format!("-out:{}", program.display())).args(sources).go()?;
     let run = project.run("mono").arg(&program).arg(project.path("examples/data"));
     let printed = run.env("LD_LIBRARY_PATH", installed.folder.join("lib")).output()?;
-    for line in SAYS {
+    for line in EXPECTED_OUTPUT {
         ensure!(printed.contains(line), "`{line}` is not in what the example printed:\n{printed}");
     }
-    Tally::passed(SAYS.len())
+    Tally::passed(EXPECTED_OUTPUT.len())
 }

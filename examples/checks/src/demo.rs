@@ -11,7 +11,7 @@ use tooling::{dist, drivers, tools};
 /// Percentage of the held-out digits that the trained classifier must recognize.
 const ACCURACY: f64 = 95.0;
 
-/// Builds what is needed and runs the demo.
+/// Builds and runs the demo.
 pub fn command(project: &Project) -> Result<()> {
     say!("The digits example: a softmax classifier trained from examples/data/digits.train.ctf");
     let clock = Instant::now();
@@ -22,29 +22,29 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Builds what the demo runs: the library and one example program.
+/// Builds the library and the demo's example program.
 pub fn build(project: &Project) -> Result<()> {
     tools::need(project, &drivers::TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
     project.part("the digits example", || example(project, &dist, "cpp", "train_digits"))
 }
 
-/// A training that an example program does.
+/// A training run by an example program.
 pub struct Training<'a> {
     /// The program, below `target/examples`.
     pub program: &'a str,
-    /// The folder of its data.
+    /// Folder of its data.
     pub data: &'a Path,
-    /// Minibatches between two checkpoints, and minibatches before the training is stopped: in the
+    /// Number of minibatches between two checkpoints, and before the training is stopped: in the
     /// middle of an epoch, and some minibatches after the last checkpoint, as in a crash.
     pub stop: (&'a str, &'a str),
-    /// What it learns to recognize.
+    /// The samples that it learns to recognize, for messages.
     pub samples: &'a str,
     /// Percentage of the held-out samples that it must recognize.
     pub accuracy: f64,
 }
 
-/// Trains the digits in one go, and again with a stop in the middle, as [`Training::resume`] says.
+/// Trains on the digits in one go, and again with a stop in the middle, by [`Training::resume`].
 pub fn resume(project: &Project) -> Result<String> {
     let data = project.path("examples/data");
     // An epoch has 45 minibatches.
@@ -54,8 +54,8 @@ pub fn resume(project: &Project) -> Result<String> {
 }
 
 impl Training<'_> {
-    /// Trains in one go, and again with a stop in the middle. Fails unless the weights are the same
-    /// to the last bit and the classifier reaches its accuracy. Returns a summary in a few lines.
+    /// Trains in one go, and again with a stop in the middle. Fails unless the weights are
+    /// bit-identical and the classifier reaches its accuracy. Returns a summary in a few lines.
     pub fn resume(&self, project: &Project) -> Result<String> {
         let scratch = project.target.join("xtask/demo");
         empty_folder(&scratch)?;
@@ -77,7 +77,7 @@ impl Training<'_> {
         let (wanted, got) = (hash(&whole)?, hash(&resumed)?);
         ensure!(
             wanted == got,
-            "The resumed training ended elsewhere: {got} instead of {wanted}.\n\n{whole}\n{resumed}"
+            "The resumed training ended with the weights {got} instead of {wanted}.\n\n{whole}\n{resumed}"
         );
         let (samples, goal) = (self.samples, self.accuracy);
         for output in [&whole, &resumed] {
@@ -92,24 +92,24 @@ impl Training<'_> {
             "in one go             {}   weights {wanted}\n\
              stopped and resumed   {}   weights {got}\n\
              (stopped after {stop} minibatches as in a crash, {found})\n\
-             The weights are the same to the last bit, and at least {goal} % of the held-out {samples} are recognized.",
+             The weights are bit-identical, and at least {goal} % of the held-out {samples} are recognized.",
             last_epoch(&whole).unwrap_or_default(),
             last_epoch(&resumed).unwrap_or_default()
         ))
     }
 }
 
-/// The hash of the weights that a training printed.
+/// Returns the hash of the weights that a training printed.
 fn hash(output: &str) -> Option<&str> {
     output.lines().find_map(|line| line.strip_prefix("weights hash "))
 }
 
-/// The line of the last epoch: `epoch 20  loss 0.0917  accuracy 97.98 %  held out 96.39 %`.
+/// Returns the line of the last epoch: `epoch 20  loss 0.0917  accuracy 97.98 %  held out 96.39 %`.
 fn last_epoch(output: &str) -> Option<&str> {
     output.lines().rfind(|line| line.starts_with("epoch"))
 }
 
-/// The percentage of held-out digits that were recognized after the last epoch.
+/// Returns the percentage of held-out digits that were recognized after the last epoch.
 fn accuracy(output: &str) -> Option<f64> {
     last_epoch(output)?.split_once("held out")?.1.trim().strip_suffix('%')?.trim().parse().ok()
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_epoch_counts() {
+    fn last_epoch_is_parsed() {
         let epoch =
             |number, held_out| format!("epoch {number}  loss 0.3  accuracy 99.00 %  held out {held_out} %\n");
         let output = epoch(1, "80.12") + &epoch(2, " 96.4") + "weights hash 00ff\n";

@@ -1,5 +1,5 @@
-//! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed,
-//! and contact sheets; and the blocks of the guide, which read the same pictures.
+//! The image examples: pictures that a script creates, a classifier of them, stopped and resumed,
+//! and contact sheets; and the code blocks of the guide, which read the same pictures.
 
 use crate::demo::Training;
 use crate::example;
@@ -11,7 +11,7 @@ use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{Tally, drivers, python, tools};
 
-/// What the script writes, but for the single pictures.
+/// Files that the script writes, except the single pictures.
 const FILES: [&str; 8] = [
     "shapes.zip",
     "train.txt",
@@ -31,11 +31,11 @@ const ACCURACY: f64 = 95.0;
 const GUIDE: &str = "docs/images.md";
 const PICTURES: &str = "docs/images";
 
-/// Makes the pictures twice, trains on them, and again with a stop in the middle; then runs the
+/// Creates the pictures twice, trains on them, and again with a stop in the middle; then runs the
 /// guide.
 pub fn step(project: &Project) -> Result<Tally> {
     if tools::on_path("python3").is_none() {
-        return Tally::skipped("there is no python3, with which the pictures are made");
+        return Tally::skipped("python3, which creates the pictures, was not found");
     }
     tools::need(project, &drivers::TOOLS)?;
     let folder = project.target.join("xtask/images");
@@ -64,7 +64,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(2)?.and(guide.run()?))
 }
 
-/// The folder of the pictures, which are made unless the step has done so.
+/// Returns the folder of the pictures; creates them unless the step has.
 pub fn corpus(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join("xtask/images/corpus");
     if !FILES.iter().all(|file| folder.join(file).is_file()) {
@@ -73,13 +73,13 @@ pub fn corpus(project: &Project) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes the pictures in an empty folder.
+/// Creates the pictures in an empty folder.
 fn make(project: &Project, folder: &Path) -> Result<()> {
     empty_folder(folder)?;
     project.run("python3").arg("examples/images/make_images.py").arg(folder).go().map(drop)
 }
 
-/// The guide's blocks, run in a folder that has the pictures in `corpus`.
+/// The guide's code blocks, run in a folder that has the pictures in `corpus`.
 struct Guide<'a> {
     project: &'a Project,
     dist: &'a Dist,
@@ -87,11 +87,11 @@ struct Guide<'a> {
 }
 
 impl Guide<'_> {
-    /// Runs all blocks in their order, but for those in Rust, which are tests of the documentation.
-    /// All programs print the same.
+    /// Runs all blocks in order, except Rust blocks, which are doc tests. All programs must print
+    /// the same.
     fn run(&self) -> Result<Tally> {
         let text = std::fs::read_to_string(self.project.path(GUIDE))?;
-        // The one of the example's README.
+        // The sheet in the example's README.
         self.sheet("sheet.png", None)?;
         let mut tally = Tally { passed: 1, ..Tally::default() };
         let mut programs: Vec<String> = Vec::new();
@@ -131,8 +131,8 @@ impl Guide<'_> {
         self.project.run(&program.to_string_lossy()).folder(self.folder)
     }
 
-    /// Shows what transforms make of the scenes. The picture below the block in the document must
-    /// have the same pixels.
+    /// Applies a block of transforms to the scenes. The picture below the block in the document
+    /// must have the same pixels.
     fn show(&self, block: &Block<'_>) -> Result<()> {
         let name = block.after.split_once("](images/").and_then(|(_, rest)| rest.split_once(')'));
         let (name, _) = name.with_context(|| format!("{GUIDE} has no picture below\n{}", block.text))?;
@@ -141,26 +141,26 @@ impl Guide<'_> {
         self.sheet(name, Some(&transforms))
     }
 
-    /// Makes the contact sheet of the scenes and some transforms, and compares its pixels with
-    /// those of the picture in the document.
+    /// Creates the contact sheet of the scenes and some transforms, and compares its pixels with
+    /// the picture in the document.
     fn sheet(&self, name: &str, transforms: Option<&str>) -> Result<()> {
         let (sheet, picture) = (self.folder.join(name), self.project.path(PICTURES).join(name));
         self.program("contact_sheet").arg("corpus/scenes.txt").arg(&sheet).args(transforms).go()?;
         let script = "xtask/scripts/picture.py";
         let same = self.project.run("python3").arg(script).arg("same").arg(&sheet).arg(&picture).go();
-        let mend = format!("python3 {script} pack {} {PICTURES}/{name}", sheet.display());
-        same.map(drop).with_context(|| format!("If the new picture is right: {mend}"))
+        let fix = format!("python3 {script} pack {} {PICTURES}/{name}", sheet.display());
+        same.map(drop).with_context(|| format!("If the new picture is right: {fix}"))
     }
 
-    /// Reads one minibatch of a configuration. The first one has the name by which programs of the
-    /// guide read it.
+    /// Reads one minibatch of a configuration. The first configuration gets the name that programs
+    /// of the guide use.
     fn read(&self, text: &str, number: u32) -> Result<()> {
         let name = if number == 1 { "images.cntk".to_owned() } else { format!("images-{number}.cntk") };
         std::fs::write(self.folder.join(&name), text)?;
         self.program("print_minibatches").args(["-n", "1", "-m", "2", &name]).go().map(drop)
     }
 
-    /// Compiles a program in C++ and runs it.
+    /// Compiles and runs a C++ program.
     fn compile(&self, text: &str) -> Result<String> {
         std::fs::write(self.folder.join("guide.cpp"), text)?;
         let program = self.folder.join("guide").to_string_lossy().into_owned();
@@ -173,7 +173,7 @@ impl Guide<'_> {
         self.project.run(&program).folder(self.folder).env("LD_LIBRARY_PATH", library).output()
     }
 
-    /// Runs a program in Python.
+    /// Runs a Python program.
     fn python(&self, text: &str) -> Result<String> {
         std::fs::write(self.folder.join("guide.py"), text)?;
         let python = self.project.target.join("python/venv/bin/python");

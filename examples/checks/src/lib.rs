@@ -1,5 +1,5 @@
-//! The example programs, each language as a project of its own: built as their users build them,
-//! run as their READMEs say, and what they print, learn and draw is checked.
+//! Checks of the example programs: builds them as their users do, runs them as their READMEs say,
+//! and checks their output, accuracy and pictures.
 
 #[macro_use]
 extern crate tooling;
@@ -16,10 +16,10 @@ use tooling::cmake::{Build, install};
 use tooling::dist::Dist;
 use tooling::project::Project;
 
-/// Warnings that the examples do not cause in anybody's project.
+/// Warnings that the examples must not cause.
 const WARNINGS: &str = "-Wall -Wextra -Wpedantic -Wconversion -Werror";
 
-/// Builds those that `cargo xtask build` leaves in target/examples.
+/// Builds the examples that `cargo xtask build` leaves in target/examples.
 pub fn build(project: &Project, dist: &Dist) -> Result<()> {
     example(project, dist, "c", "print_minibatches")?;
     example(project, dist, "cpp", "train_digits")?;
@@ -28,11 +28,11 @@ pub fn build(project: &Project, dist: &Dist) -> Result<()> {
     example(project, dist, "images", "contact_sheet")
 }
 
-/// One example program, into target/examples.
+/// Builds one example program into target/examples.
 pub fn example(project: &Project, dist: &Dist, language: &str, program: &str) -> Result<()> {
     let source = format!("examples/{language}");
     let warnings = ["C", "CXX"].map(|language| format!("-DCMAKE_{language}_FLAGS={WARNINGS}"));
-    // They train: without optimization that takes longer than compiling.
+    // Without optimization, training takes longer than compiling.
     let options = [warnings[0].as_str(), warnings[1].as_str(), "-DCMAKE_BUILD_TYPE=RelWithDebInfo"];
     let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &options)?;
     build.build(None)?;

@@ -1,5 +1,5 @@
 //! The MPI example: trains on 1 to 12 ranks, resumes with other numbers of ranks, and fails on one
-//! of them.
+//! rank.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -7,20 +7,19 @@ use tooling::cmake::{Build, install};
 use tooling::project::{Project, empty_folder};
 use tooling::{Tally, dist};
 
-/// Of 12, many have no sample in a minibatch.
+/// Numbers of ranks. Of 12 ranks, many have no sample in a minibatch.
 const RANKS: [usize; 5] = [1, 2, 3, 4, 12];
 /// Sweeps of 45 minibatches.
 const EPOCHS: &str = "6";
-/// Minibatches between two checkpoints, and minibatches before the training is stopped: in the
-/// middle of an epoch, as in a crash.
+/// Number of minibatches between two checkpoints, and before the training is stopped: in the middle
+/// of an epoch, as in a crash.
 const STOP: (&str, &str) = ("50", "170");
-/// The most by which weights may differ between numbers of ranks: gradients are added in another
-/// order.
+/// Maximum difference of weights between numbers of ranks: gradients are added in another order.
 const TOLERANCE: f64 = 1e-12;
-/// Seconds after which mpirun ends ranks that hang.
+/// Timeout in seconds for ranks that hang.
 const PATIENCE: &str = "60";
 
-/// Builds the example and checks what its README promises.
+/// Builds the example and checks the guarantees in its README.
 pub fn check(project: &Project) -> Result<Tally> {
     let installed = dist::build(project)?;
     let build = Build::configure(project, &installed, "examples/mpi", "cmake/examples-mpi", &[])?;
@@ -85,7 +84,7 @@ impl Example<'_> {
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     }
 
-    /// One of two ranks has broken data, or no data: both end, and report where the error is.
+    /// Checks that both of two ranks end and report the location if one has broken or missing data.
     fn failures(&self) -> Result<usize> {
         let broken = self.scratch.join("broken");
         std::fs::create_dir(&broken)?;
@@ -113,7 +112,7 @@ impl Example<'_> {
     }
 }
 
-/// The weights in a checkpoint of the example, which follow the hash and the progress.
+/// Returns the weights in a checkpoint of the example, which follow the hash and the progress.
 fn weights(file: &Path) -> Result<Vec<f64>> {
     let bytes = std::fs::read(file)?;
     let mut rest = bytes.get(8..).unwrap_or_default();
@@ -124,7 +123,7 @@ fn weights(file: &Path) -> Result<Vec<f64>> {
         Some(array)
     };
     array();
-    let weights = array().with_context(|| format!("{} is no checkpoint", file.display()))?;
+    let weights = array().with_context(|| format!("{} is not a checkpoint", file.display()))?;
     Ok(weights.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
 }
 

@@ -1,4 +1,4 @@
-//! The speech example: a corpus that a script makes, and a classifier of its phones, stopped and
+//! The speech example: a corpus that a script creates, and a classifier of its phones, stopped and
 //! resumed; and the programs of the guide, which read the same corpus.
 
 use crate::demo::Training;
@@ -9,7 +9,7 @@ use tooling::dist::{self, Dist};
 use tooling::project::{Project, empty_folder};
 use tooling::{Tally, drivers, python, tools};
 
-/// What the script writes.
+/// Files that the script writes.
 const FILES: [&str; 7] =
     ["train.mfc", "train.scp", "train.mlf", "test.mfc", "test.scp", "test.mlf", "phones.list"];
 
@@ -17,10 +17,10 @@ const FILES: [&str; 7] =
 /// program has the same limit.
 const ACCURACY: f64 = 95.0;
 
-/// Makes the corpus twice, trains on it, and again with a stop in the middle.
+/// Creates the corpus twice, trains on it, and again with a stop in the middle.
 pub fn step(project: &Project) -> Result<Tally> {
     if tools::on_path("python3").is_none() {
-        return Tally::skipped("there is no python3, with which the corpus is made");
+        return Tally::skipped("python3, which creates the corpus, was not found");
     }
     tools::need(project, &drivers::TOOLS)?;
     let folder = project.target.join("xtask/speech");
@@ -45,8 +45,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(2)?.and(guide(project, &dist, &folder)?))
 }
 
-/// Runs the programs of the guide in a folder that has the corpus. (The one in Rust is a test of
-/// the documentation.)
+/// Runs the programs of the guide in a folder that has the corpus. (The Rust program is a doc
+/// test.)
 fn guide(project: &Project, dist: &Dist, folder: &Path) -> Result<Tally> {
     let text = std::fs::read_to_string(project.path("docs/speech.md"))?;
     let block = |language: &str| {
@@ -83,7 +83,7 @@ fn guide(project: &Project, dist: &Dist, folder: &Path) -> Result<Tally> {
     Tally::passed(2)
 }
 
-/// The folder of the corpus, which are made unless the step has done so.
+/// Returns the folder of the corpus; creates it unless the step has.
 pub fn corpus(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join("xtask/speech/corpus");
     if !FILES.iter().all(|file| folder.join(file).is_file()) {
@@ -92,7 +92,7 @@ pub fn corpus(project: &Project) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes the corpus in an empty folder.
+/// Creates the corpus in an empty folder.
 fn make(project: &Project, folder: &Path) -> Result<()> {
     empty_folder(folder)?;
     project.run("python3").arg("examples/speech/make_speech.py").arg(folder).go().map(drop)

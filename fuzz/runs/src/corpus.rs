@@ -1,4 +1,5 @@
-//! Corpora under version control: few and small inputs that reach most, and those that once failed.
+//! Corpora under version control: a few small inputs that reach most edges, and inputs that failed
+//! once.
 
 use super::program::{LONGEST, Program, Target, clean_after};
 use anyhow::{Context, Result, ensure};
@@ -8,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tooling::project::{Project, empty_folder};
 
-/// A file is taken if it adds at least this part of the edges that all inputs of a target reach.
-/// That makes some six files for each target, and a second `--minimize` takes the same ones.
+/// A file is taken if it adds at least one in this many of the edges that all inputs of a target
+/// reach. This gives about six files per target, and a second `--minimize` selects the same files.
 const LEAST: usize = 60;
 
-/// How the names of inputs begin that failed once. They stay, whatever they reach.
+/// The prefix of the names of inputs that failed once. They are always kept.
 const FAILED: &str = "failed-";
 
-/// Replaces each corpus by the best of it and of what was found.
+/// Replaces each corpus by the best of its files and of the inputs found.
 pub fn minimize(project: &Project, program: &Program, targets: &[Target], corpora: &Path) -> Result<()> {
     for target in targets {
         let folders = [program.corpus(target), corpora.join(&target.name)];
@@ -33,15 +34,15 @@ pub fn minimize(project: &Project, program: &Program, targets: &[Target], corpor
     Ok(())
 }
 
-/// The fuzzer's own notes on a merge: what each file reaches.
+/// Returns libFuzzer's control file of a merge, which lists the features of each file.
 fn merged(project: &Project, program: &Program, target: &Target, folders: &[PathBuf]) -> Result<String> {
     let scratch = project.target.join("fuzz/merge").join(&target.name);
     let notes = scratch.join("notes");
     empty_folder(&scratch)?;
     std::fs::create_dir(scratch.join("merged"))?;
     let mut command = program.command(target, &scratch);
-    // As if to find the fewest files: then the notes have all that a file reaches. Else they leave
-    // out what a smaller file reaches too.
+    // In set-cover mode, the control file lists all features of a file. Otherwise it omits those
+    // that a smaller file has, too.
     command.arg("-set_cover_merge=1").arg(format!("-merge_control_file={}", notes.display()));
     command.arg(scratch.join("merged")).args(folders).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn()?;
@@ -51,13 +52,13 @@ fn merged(project: &Project, program: &Program, target: &Target, folders: &[Path
     std::fs::read_to_string(&notes).with_context(|| notes.display().to_string())
 }
 
-/// A file, and what it reaches that no better file does.
+/// A file, with the edges and features that no better file reaches.
 struct File {
     path: PathBuf,
     size: u64,
-    /// Edges of the program's flow.
+    /// Edges of the control-flow graph.
     edges: BTreeSet<u32>,
-    /// Edges, counted again for each range of how often the file takes them.
+    /// Features: an edge together with a range of execution counts.
     features: BTreeSet<u32>,
 }
 
@@ -67,8 +68,8 @@ impl File {
     }
 }
 
-/// The files that failed, and then those that reach the most: each one adds more edges to those
-/// before it than any other would, or as many edges and more features.
+/// Returns the files that failed, and then a greedy selection: each file adds more edges than any
+/// remaining one, or as many edges and more features.
 fn best(notes: &str) -> Vec<PathBuf> {
     let mut files = files(notes);
     files.retain(|file| file.has_failed() || file.size <= LONGEST);
@@ -92,9 +93,9 @@ fn best(notes: &str) -> Vec<PathBuf> {
     best
 }
 
-/// The notes have the number of files, that of the files of the first folder, the paths, and for
-/// each file lines with its number: `STARTED number size` and `FT number features`. An edge has
-/// eight features, one for each range of how often it is taken.
+/// Parses the control file: the number of files, the number of files in the first folder, the
+/// paths, and for each file lines with its number, `STARTED number size` and `FT number features`.
+/// An edge has eight features, one for each range of execution counts.
 fn files(notes: &str) -> Vec<File> {
     let mut lines = notes.lines();
     let count: usize = lines.next().and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_that_reach_the_most_are_kept() {
+    fn files_with_most_coverage_are_kept() {
         let notes = "4\n0\na\nb\nc\nd\nSTARTED 0 9\nFT 0 8 16\nCOV 0 1\nSTARTED 1 8\nFT 1 8 16\nCOV 1\nSTARTED 2 7\nFT 2 24\n\
                      COV 2\nSTARTED 3 30000\nFT 3 8 16 24 32\n";
         assert_eq!(best(notes), [PathBuf::from("b"), PathBuf::from("c")]);
@@ -139,14 +140,15 @@ mod tests {
 
     #[test]
     fn files_that_add_little_are_left_out() {
-        // Of 2 * LEAST + 2 edges the first file has all but four, the others have three and one.
+        // There are 2 * LEAST + 2 edges: the first file reaches all but four, the others reach
+        // three and one.
         let edges: Vec<String> = (0..2 * LEAST - 2).map(|edge| (8 * edge).to_string()).collect();
         let notes = format!("3\n0\na\nb\nc\nFT 0 {}\nFT 1 8000 8008 8016\nFT 2 8024\n", edges.join(" "));
         assert_eq!(best(&notes), ["a", "b"].map(PathBuf::from));
     }
 
     #[test]
-    fn files_that_failed_stay() {
+    fn failed_files_are_kept() {
         let notes =
             "3\n0\na\nx/failed-b\nx/failed-c\nSTARTED 0 1\nFT 0 8 16\nSTARTED 1 1\nFT 1 8\nSTARTED 2 30000\n";
         assert_eq!(best(notes), ["x/failed-b", "x/failed-c", "a"].map(PathBuf::from));

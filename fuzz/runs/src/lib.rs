@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: inputs that coverage finds, for as long as asked. See fuzz/README.md.
+//! `cargo xtask fuzz`: coverage-guided fuzzing for a given time. See fuzz/README.md.
 
 #[macro_use]
 extern crate tooling;
@@ -18,22 +18,21 @@ use std::time::Duration;
 use tooling::Tally;
 use tooling::project::Project;
 
-/// Minutes for all targets, unless the arguments say otherwise.
+/// Default number of minutes for all targets.
 const MINUTES: f64 = 10.0;
 
-/// Time of each target in the step of `cargo xtask test`. It always begins with the same seed, so
-/// what it finds after the corpora is much the same each time: new ground is for `cargo xtask
-/// fuzz`.
+/// Time per target in the step of `cargo xtask test`, which always has the same seed, so it finds
+/// mostly the same inputs after the corpora: `cargo xtask fuzz` explores further.
 const SHORT: Duration = Duration::from_secs(8);
 
-/// What the arguments ask for.
+/// Command-line options.
 struct Options {
     targets: Vec<String>,
     minutes: f64,
-    /// How many targets run at a time.
+    /// Number of targets that run in parallel.
     jobs: usize,
     sanitizer: Option<String>,
-    /// Where inputs that were found are kept.
+    /// The folder of the inputs found.
     corpora: PathBuf,
     input: Option<PathBuf>,
     list: bool,
@@ -72,12 +71,12 @@ impl Options {
     }
 }
 
-/// One for each processor.
+/// The default number of jobs: one for each processor.
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// Fuzzes for a while, or does what the arguments ask for instead.
+/// Fuzzes for the given time, or does what the options ask for instead.
 pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let options = Options::parse(project, parser)?;
     if options.record {
@@ -104,13 +103,13 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// What the record says of all targets together.
+/// Returns the totals of the record.
 pub fn figures(project: &Project) -> Result<String> {
     record::figures(project)
 }
 
-/// The short form, a step of `cargo xtask test`: all corpora, and some seconds of each target, from
-/// the same seed each time.
+/// Runs the short form, a step of `cargo xtask test`: all corpora, and some seconds of each target,
+/// always from the same seed.
 pub fn step(project: &Project) -> Result<Tally> {
     if let Err(reason) = program::can_be_built(project) {
         return Tally::skipped(format!("{reason:#}"));
@@ -122,12 +121,12 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally { passed: targets.len() - failed, failed, skipped: 0 })
 }
 
-/// What a later [`step`] builds.
+/// Builds the program for a later [`step`].
 pub fn build_ahead(project: &Project) -> Result<()> {
     build(project, None).map(drop)
 }
 
-/// Clippy on the targets, which are in a workspace of their own.
+/// Runs Clippy on the targets, which are in a separate workspace.
 pub fn clippy(project: &Project) -> Result<()> {
     let cargo = project.cargo("clippy").args(["--lib", "--bin", "any", "--manifest-path"]);
     let cargo = cargo.arg(project.path("fuzz/Cargo.toml")).env("RUSTFLAGS", "--cfg fuzzing");
@@ -140,7 +139,7 @@ fn build(project: &Project, sanitizer: Option<&str>) -> Result<Program> {
     Program::build(project, sanitizer)
 }
 
-/// The targets with these names, or all of them.
+/// Returns the targets with these names, or all of them.
 fn chosen(program: &Program, names: &[String]) -> Result<Vec<Target>> {
     let all = program.targets()?;
     if let Some(unknown) = names.iter().find(|name| all.iter().all(|target| target.name != **name)) {

@@ -1,45 +1,44 @@
-//! The program with all targets: how it is built, and how it is called.
+//! Builds and runs the program with all targets.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tooling::project::Project;
 
-/// The compiler counts what is executed, and shows what is compared: the flags that cargo-fuzz
-/// passes.
+/// Coverage instrumentation and comparison hooks: the flags that cargo-fuzz passes.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                         -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Names the target that the program runs.
+/// The environment variable with the name of the target to run.
 const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
 
-/// Seconds after which an input counts as one that hangs. Most take milliseconds, labels of
-/// millions of frames six seconds, and others may run beside them.
+/// Seconds after which an input counts as a hang. Most inputs take milliseconds, labels of millions
+/// of frames six seconds, and other targets may run in parallel.
 const PATIENCE: u32 = 60;
 
-/// Megabytes that the process may take: inputs are small, and so is what has to be held of them.
+/// Memory limit of the process in megabytes. Inputs are small, and so are their data.
 const MEMORY: u32 = 2048;
 
-/// Most bytes of an input.
+/// Maximum size of an input in bytes.
 pub const LONGEST: u64 = 24 << 10;
 
-/// A target, as the program lists it.
+/// A target from the program's list.
 pub struct Target {
     pub name: String,
-    /// Its dictionary's name, or "".
+    /// The name of its dictionary, or "".
     dictionary: String,
     pub what: String,
 }
 
-/// The program, built.
+/// The built program.
 pub struct Program {
     path: PathBuf,
     /// The folder `fuzz`.
     folder: PathBuf,
 }
 
-/// Fails, and says what is missing, where the program cannot be built.
+/// Fails with a message about what is missing, if the program cannot be built.
 pub fn can_be_built(project: &Project) -> Result<()> {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let probe = project.run(&compiler).args(COVERAGE.split_whitespace());
@@ -62,7 +61,7 @@ impl Program {
         let mut cargo =
             project.cargo("build").args(["--quiet", "--release", "--bin", "any", "--target", &host]);
         if let Some(sanitizer) = sanitizer {
-            // An option of the nightly compiler, which the stable one has but keeps to itself.
+            // An unstable option, which the stable compiler rejects without this variable.
             cargo = cargo.env("RUSTC_BOOTSTRAP", "1");
             flags += &format!(" -Zsanitizer={sanitizer}");
         }
@@ -71,7 +70,7 @@ impl Program {
         Ok(Program { path: target_folder.join(host).join("release/any"), folder })
     }
 
-    /// All targets.
+    /// Lists all targets.
     pub fn targets(&self) -> Result<Vec<Target>> {
         let output = Command::new(&self.path).env_remove(VARIABLE).output()?;
         ensure!(output.status.success(), "The program does not name its targets.");
@@ -84,8 +83,8 @@ impl Program {
         lines.lines().map(target).collect()
     }
 
-    /// The program for a target, with the limits that hold for each input. `failures` is where it
-    /// writes inputs that fail.
+    /// Returns a command that runs a target, with the limits for each input. Failing inputs are
+    /// written to `failures`.
     pub fn command(&self, target: &Target, failures: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.env(VARIABLE, &target.name).stdin(Stdio::null()).current_dir(&self.folder);
@@ -99,12 +98,12 @@ impl Program {
         command
     }
 
-    /// The corpus of a target that is under version control.
+    /// Returns the corpus of a target under version control.
     pub fn corpus(&self, target: &Target) -> PathBuf {
         self.folder.join("corpus").join(&target.name)
     }
 
-    /// Runs one input, with all that the program prints.
+    /// Runs one input, showing the program's output.
     pub fn run_again(&self, target: &Target, input: &Path) -> Result<()> {
         let folder = input.parent().context("an input in a folder")?;
         let mut child = self.command(target, folder).env("CNTK_READER_FUZZ_SHOW", "1").arg(input).spawn()?;
@@ -115,15 +114,15 @@ impl Program {
     }
 }
 
-/// Removes the folder of a process that may have died before it could.
+/// Removes the scratch folder of a process that may have died before removing it.
 pub fn clean_after(process: u32) {
     for base in [PathBuf::from("/dev/shm"), std::env::temp_dir()] {
         _ = std::fs::remove_dir_all(base.join(format!("cntk-reader-fuzz-{process}")));
     }
 }
 
-/// This machine as the compiler calls it. With it as the target, what only runs while building is
-/// not instrumented.
+/// Returns this machine's target triple. With an explicit target, build scripts and procedural
+/// macros are not instrumented.
 fn host(project: &Project) -> Result<String> {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = project.run(&compiler).arg("-vV").silent().output()?;

@@ -1,4 +1,4 @@
-//! What runs came to: kept for each run, and added up in `fuzz/record.md`.
+//! Figures of runs: stored for each run, and summed up in `fuzz/record.md`.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ const RECORD: &str = "fuzz/record.md";
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
     inputs: u64,
-    /// Edges of the program's flow that inputs have taken.
+    /// Edges of the control-flow graph that inputs have reached.
     edges: u64,
-    /// Edges, counted again for each range of how often an input took them.
+    /// Features: an edge together with a range of execution counts.
     features: u64,
-    /// Time of the processor.
+    /// CPU time in seconds.
     seconds: f64,
 }
 
 impl Figures {
-    /// Those that the fuzzer has printed.
+    /// Parses the figures in libFuzzer's output.
     pub fn of(output: &str, seconds: f64) -> Figures {
         let number = |line: &str, label: &str| -> Option<u64> {
             line.split_once(label)?.1.split_whitespace().next()?.parse().ok()
@@ -34,8 +34,8 @@ impl Figures {
         Figures { inputs, edges: last(" cov: "), features: last(" ft: "), seconds }
     }
 
-    /// Those of these runs and of later ones. What a changed program reaches is another number, so
-    /// that of the later ones counts.
+    /// Combines the figures with those of later runs. Coverage comes from the later ones, because
+    /// it depends on the program.
     fn and(self, later: Figures) -> Figures {
         Figures {
             inputs: self.inputs + later.inputs,
@@ -57,7 +57,7 @@ fn runs(project: &Project) -> PathBuf {
     project.target.join("fuzz/runs.txt")
 }
 
-/// Adds a run to those that the next record counts.
+/// Stores a run for the next record.
 pub fn keep(project: &Project, target: &str, figures: &Figures) -> Result<()> {
     let Figures { inputs, edges, features, seconds } = figures;
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(runs(project))?;
@@ -79,9 +79,10 @@ pub fn write(project: &Project) -> Result<()> {
         let sum = sums.entry(target).or_default();
         *sum = (sum.0.and(figures), date);
     }
-    let mut text = "# Record\n\nWhat `cargo xtask fuzz` came to: inputs tried and seconds of a processor, in all runs so far, and what the \
-                    inputs reach, all of the corpus included. An edge is a step from one block of the program to another; features also tell \
-                    how often an input took it. `cargo xtask fuzz --record` adds the runs since the last date to this page.\n\n\
+    let mut text = "# Record\n\nResults of `cargo xtask fuzz`: inputs tried and CPU seconds in all runs so far, and the coverage of\n\
+                    these inputs together with the corpus. An edge leads from one basic block of the program to another;\n\
+                    a feature is an edge with a range of execution counts. `cargo xtask fuzz --record` adds the runs\n\
+                    since the last date to this page.\n\n\
                     | target | inputs | features | edges | seconds | date |\n| --- | ---: | ---: | ---: | ---: | --- |\n"
         .to_owned();
     for (target, (figures, date)) in &sums {
@@ -94,7 +95,7 @@ pub fn write(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the record.
+/// Returns the rows of the record.
 fn rows(record: &str) -> impl Iterator<Item = &str> {
     record.lines().filter(|line| line.starts_with("| `"))
 }
@@ -117,7 +118,7 @@ fn parse(line: &str) -> Option<(&str, Figures, &str)> {
     Some((target, Figures { inputs, edges, features, seconds }, parts.next()?))
 }
 
-/// The sums of the record's columns.
+/// Returns the sums of the record's columns.
 pub fn figures(project: &Project) -> Result<String> {
     let text = std::fs::read_to_string(project.path(RECORD))
         .context("There is no record yet: cargo xtask fuzz --record")?;
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_those_of_the_last_line() {
+    fn figures_come_from_the_last_line() {
         let output = "#2\tINITED cov: 10 ft: 20 corp: 1/1b exec/s: 0 rss: 30Mb\n#90\tDONE   cov: 11 ft: 25 corp: 2/9b\n\
                       Done 90 runs in 1 second(s)\nstat::number_of_executed_units: 90\n";
         let figures = Figures::of(output, 1.5);

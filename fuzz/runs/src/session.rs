@@ -1,4 +1,4 @@
-//! Targets that are run for a time, several at once.
+//! Runs targets for a given time, several in parallel.
 
 use super::program::{Program, Target, clean_after};
 use super::record::{self, Figures};
@@ -12,21 +12,21 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use tooling::project::{Project, empty_folder};
 
-/// How targets are run.
+/// Settings for running targets.
 pub struct Session {
     /// Time of each target.
     pub time: Duration,
-    /// How many run at once.
+    /// Number of targets that run in parallel.
     pub jobs: usize,
-    /// The fuzzer's seed, or one from the clock.
+    /// The seed of libFuzzer; `None`: from the clock.
     pub seed: Option<u32>,
-    /// Where new inputs are kept, in a folder for each target. Without it, nothing is kept but what
-    /// fails.
+    /// The folder of the inputs found, with a folder for each target. If `None`, only failing
+    /// inputs are kept.
     pub corpora: Option<PathBuf>,
 }
 
 impl Session {
-    /// Runs the targets, and prints a line for each. Returns how many failed.
+    /// Runs the targets, and prints a line for each. Returns the number of failed targets.
     pub fn run(
         &self,
         project: &Project,
@@ -41,13 +41,13 @@ impl Session {
                 let (next, sender) = (&next, sender.clone());
                 scope.spawn(move || {
                     while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        // The receiver is there until all threads have ended.
+                        // The receiver lives until all threads have ended.
                         let _ = sender.send(self.run_one(project, program, target));
                     }
                 });
             }
             drop(sender);
-            // After an error the other targets go on; the first one is the command's.
+            // After an error the other targets continue; the first error is returned.
             let (mut failed, mut first_error) = (0, None);
             for result in ended {
                 match result {
@@ -64,7 +64,7 @@ impl Session {
         })
     }
 
-    /// Runs a target; returns the line to print, and whether no input failed.
+    /// Runs a target. Returns the line to print, and whether all inputs passed.
     fn run_one(&self, project: &Project, program: &Program, target: &Target) -> Result<(String, bool)> {
         let name = &target.name;
         let failures = project.target.join("fuzz/failures").join(name);
@@ -79,7 +79,8 @@ impl Session {
         if let Some(seed) = self.seed {
             command.arg(format!("-seed={seed}"));
         }
-        // New inputs go to the first folder, and never to the corpus under version control.
+        // libFuzzer adds new inputs to the first folder, which is never the corpus under version
+        // control.
         let found = match &self.corpora {
             Some(corpora) => corpora.join(name),
             None => project.target.join("fuzz/forgotten").join(name),
@@ -115,12 +116,12 @@ impl Session {
     }
 }
 
-/// Waits until a process ends; returns the time that processors ran it. That of the clock would
-/// count what others took, too.
+/// Waits until a process ends, and returns its CPU time. Wall-clock time would depend on other
+/// processes.
 fn processor_time(child: &Child) -> Result<Duration> {
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(child)), ended).context("waiting for the program")?;
-    // An ended process keeps this file until it is waited for without NOWAIT.
+    // A zombie keeps this file until it is reaped.
     let path = format!("/proc/{}/stat", child.id());
     let stat = std::fs::read_to_string(&path).context(path)?;
     ticks(&stat)
@@ -128,9 +129,9 @@ fn processor_time(child: &Child) -> Result<Duration> {
         .with_context(|| format!("no times in {stat}"))
 }
 
-/// The ticks that a process ran, in its own code and in the system's, as `/proc/PID/stat` has them.
+/// Returns the user and system ticks of a process from `/proc/PID/stat`.
 fn ticks(stat: &str) -> Option<u64> {
-    // The second word is the program's name, which may have blanks and brackets in it.
+    // The second field is the program's name, which may contain blanks and brackets.
     let mut words = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     let mut number = || words.next()?.parse::<u64>().ok();
     Some(number()? + number()?)
@@ -141,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_those_of_both_kinds() {
+    fn ticks_add_user_and_system_time() {
         assert_eq!(ticks("7 (a) b) Z 1 2 3 4 5 6 7 8 9 10 40 2 0 0"), Some(42));
         assert_eq!(ticks("7 (a) Z 1 2"), None);
     }
 
     #[test]
-    fn time_of_a_process_is_that_of_the_processor() {
+    fn sleeping_takes_no_cpu_time() {
         let mut child = std::process::Command::new("sleep").arg("0.2").spawn().expect("a process");
         let time = processor_time(&child).expect("its time");
         assert!(time < Duration::from_millis(150), "{time:?}");

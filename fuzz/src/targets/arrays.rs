@@ -1,8 +1,8 @@
-//! Arrays of NumPy and the lengths of their sequences: errors with a place, or data.
+//! NumPy arrays and the lengths of their sequences: errors with a location, or data.
 
 use crate::case::Case;
 
-/// The input chooses how to read, and is an array; after a separator follows one of lengths.
+/// The input: choices of how to read, an array, and after a separator an array of lengths.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let (array, lengths) = case.two_files();
@@ -12,7 +12,7 @@ pub fn run(input: &[u8]) {
         false => format!("lengths = \"{}\"", case.write("lengths.npy", lengths)),
     };
     let chunk = case.choices.pick(&["", "chunkSizeInBytes = 1", "chunkSizeInBytes = 40"]);
-    // The array beside itself: both have equally many rows.
+    // The same array again, with the same number of rows.
     let second = case.choices.pick(&["", "y = [ file = FILE ; definesMBSize = true ]"]);
     let second = second.replace("FILE", &format!("\"{array}\""));
     case.read(&format!(

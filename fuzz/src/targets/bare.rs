@@ -1,14 +1,14 @@
-//! Files without a configuration: what they are is recognized, they are described, checked and shown, or there is an error.
+//! Files without a configuration: recognized, described, checked and shown, or errors.
 
 use crate::case::Case;
 use crate::common::reading::check_errors;
 use cntk_reader_tools::inspect::BareFiles;
 
-/// Names of files: their endings are looked at.
+/// File names: their extensions matter.
 const NAMES: [&str; 10] =
     ["a.ctf", "a.cbf", "a.scp", "a.mlf", "a.ark", "a.mfc", "a.txt", "a.ctf.zst", "a.ctf.gz", "a"];
 
-/// The input chooses a name, and is a file.
+/// The input: a choice of the name, and a file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let name = *case.choices.pick(&NAMES);

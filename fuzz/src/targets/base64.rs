@@ -1,9 +1,9 @@
-//! Images as lines of Base64: errors with a place, or data.
+//! Images as lines of Base64: errors with a location, or data.
 
 use super::images;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a file of Base64.
+/// The input: choices of how to read, and a file of Base64.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let transforms = images::transforms(&mut case);

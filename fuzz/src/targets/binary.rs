@@ -1,8 +1,8 @@
-//! Binary files in both layouts: errors with a place, or data.
+//! Binary files in both layouts: errors with a location, or data.
 
 use crate::case::Case;
 
-/// The input chooses how to read, and is a binary file.
+/// The input: choices of how to read, and a binary file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let file = case.write("data.cbf", case.content);

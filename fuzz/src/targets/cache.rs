@@ -1,4 +1,5 @@
-//! Indexes of text files, and their caches: a cache never leads to another order or to other data, and a damaged one is found.
+//! Indexes of text files, and their caches: a cache never changes order or data, and a damaged one
+//! is detected.
 
 use super::text::Way;
 use crate::case::Case;
@@ -9,7 +10,7 @@ use cntk_reader::Result;
 use cntk_reader::language::from_text;
 use std::path::PathBuf;
 
-/// The input chooses a way, and is a text file; after a separator follow changes of the cache.
+/// The input: choices of how to read, a text file, and after a separator mutations of the cache.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let way = Way::chosen(&mut case.choices);
@@ -32,12 +33,12 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// What was read, with errors as text.
+/// Converts the outcomes to a comparable form, with errors as text.
 fn comparable(outcomes: Vec<Result<Seen>>) -> Vec<std::result::Result<Seen, String>> {
     outcomes.into_iter().map(|outcome| outcome.map_err(|error| error.to_string())).collect()
 }
 
-/// The cache that was written, unless the data have none.
+/// Returns the path of the cache, if one was written.
 fn cache_of(case: &Case<'_>) -> Option<PathBuf> {
     let entries = std::fs::read_dir(case.folder()).expect("the folder of the case");
     let mut paths = entries.map(|entry| entry.expect("an entry").path());
@@ -47,7 +48,7 @@ fn cache_of(case: &Case<'_>) -> Option<PathBuf> {
 /// Extreme values of counts, lengths and offsets.
 const WORDS: [u64; 8] = [0, 1, 12, 1 << 31, u32::MAX as u64, i64::MAX as u64, 1 << 63, u64::MAX];
 
-/// Changes bytes of a file that the library has written: four bytes say where and how.
+/// Mutates a file that the library has written: each four bytes say where and how.
 pub fn change(bytes: &mut Vec<u8>, changes: &[u8]) {
     for change in changes.chunks(4).take(16) {
         if bytes.is_empty() {

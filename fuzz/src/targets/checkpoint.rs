@@ -1,4 +1,5 @@
-//! Checkpoints: a damaged one is refused, or the reader continues somewhere; a whole one continues exactly.
+//! Checkpoints: a damaged one is refused, or the reader continues somewhere; an intact one
+//! continues exactly.
 
 use super::cache::change;
 use crate::case::Case;
@@ -7,7 +8,7 @@ use crate::common::scenario::{LIMIT, Scenario, open};
 use crate::common::seen::{read, read_all};
 use cntk_reader::ErrorKind;
 
-/// The input chooses a run and where it stops; then follow changes of the checkpoint.
+/// The input: choices of a run and where it stops, and mutations of the checkpoint.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let seed = case.choices.below(0x1000) as u64;
@@ -18,14 +19,15 @@ pub fn run(input: &[u8]) {
         read(&mut reader).expect("a minibatch");
     }
     let bytes = reader.checkpoint().expect("a checkpoint");
-    // A damaged size of a minibatch or an epoch is a valid size, and may ask for endless minibatches. So either everything is
-    // damaged, and the sizes are set again before reading; or only what follows the sizes is damaged, and the queues are kept.
+    // A damaged minibatch or epoch size may be a valid size that asks for endless minibatches. So
+    // either everything is damaged, and the sizes are set again before reading, or only the part
+    // after the sizes is damaged, and the queues are kept.
     let anywhere = case.choices.once_in(2);
     let mut damaged = bytes.clone();
     let mut part = damaged.split_off(if anywhere { 0 } else { progress(&bytes) });
     change(&mut part, case.content);
     damaged.extend(part);
-    // With a matching checksum the damage reaches the checks that follow.
+    // With a matching checksum, the damage reaches the later checks.
     if !case.choices.once_in(8) && damaged.len() > 4 {
         damaged.truncate(damaged.len() - 4);
         damaged.extend(crc32fast::hash(&damaged).to_le_bytes());
@@ -52,8 +54,8 @@ pub fn run(input: &[u8]) {
     assert_eq!(rest, read_all(&mut reader, LIMIT).expect("the rest of the run"));
 }
 
-/// Where the progress begins in a checkpoint: after magic, version, pairs of texts, and the numbers of epoch and
-/// configuration.
+/// Returns the offset of the progress in a checkpoint: after magic, version, pairs of texts, and
+/// the numbers of epoch and configuration.
 fn progress(bytes: &[u8]) -> usize {
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
     let texts = 2 * number(12);

@@ -1,8 +1,8 @@
-//! What the targets of compressed files share.
+//! Shared code of the targets for compressed files.
 
 use crate::case::{Case, scratch};
 
-/// Reads a compressed text file, by a cache folder of its own.
+/// Reads a compressed text file, with its own cache folder.
 pub fn read(case: &mut Case<'_>, name: &str) {
     let file = case.write(name, case.content);
     case.read(&format!(

@@ -6,10 +6,10 @@ use cntk_reader::language::from_text;
 use cntk_reader::language::options::TextOptions;
 use cntk_reader_core::format::options::Format;
 
-/// Configurations with larger dimensions are not run: a reader that is asked for gigabytes takes them.
+/// Configurations with larger dimensions are skipped: a reader uses gigabytes if asked to.
 const LARGEST: u64 = 10_000;
 
-/// Data for the configurations, which name them `DATA`.
+/// The data that configurations refer to as `DATA`.
 const DATA: &[u8] = b"0 |x 1 2 |s 0:1\n0 |x 3 4 |s 1:1\n1 |x 5 6 |s 2:7\n2 |x 7 8 |s 0:1\n";
 
 /// The input is a configuration.

@@ -1,9 +1,9 @@
-//! HTK feature files: errors with a place, or data.
+//! HTK feature files: errors with a location, or data.
 
 use super::speech;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a file of features.
+/// The input: choices of how to read, and a feature file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let content = case.content;

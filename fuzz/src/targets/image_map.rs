@@ -1,11 +1,12 @@
-//! Map files of images: errors with a place, or data.
+//! Map files of images: errors with a location, or data.
 
 use super::images;
 use crate::case::Case;
 use crate::test_file;
 use std::sync::OnceLock;
 
-/// The input chooses how to read, and is a map file, which finds pictures and a zip file in its own folder (`...`).
+/// The input: choices of how to read, and a map file, which can refer to pictures and a zip file in
+/// its own folder (`...`).
 pub fn run(input: &[u8]) {
     static ZIP: OnceLock<Vec<u8>> = OnceLock::new();
     let mut case = Case::new(input);

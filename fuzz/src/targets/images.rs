@@ -1,13 +1,13 @@
-//! What the targets of images in readers share.
+//! Shared code of the targets for images in readers.
 
 use crate::case::Case;
 use crate::test_file;
 use std::sync::OnceLock;
 
-/// Most pixels of an image.
+/// Maximum number of pixels of an image.
 const PIXELS: u64 = 1 << 20;
 
-/// Writes the pictures that map files may name.
+/// Writes the pictures that map files may refer to.
 pub fn pictures(case: &Case<'_>) {
     static PICTURES: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
     let names = ["p8x8.png", "j420_3x5.jpg", "flat1x1.bmp"];
@@ -32,7 +32,7 @@ pub fn read(case: &mut Case<'_>, kind: &str, map: &str, transforms: &str) {
     ));
 }
 
-/// Transforms that are chosen, all with sizes for any image.
+/// Chooses transforms, with sizes that suit any image.
 pub fn transforms(case: &mut Case<'_>) -> String {
     let choices = &mut case.choices;
     let chosen = *choices.pick(&[

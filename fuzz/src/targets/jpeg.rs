@@ -1,8 +1,8 @@
-//! JPEG pictures: errors, or pixels that are the same in whole and in part, with each set of instructions.
+//! JPEG pictures: errors, or equal pixels for whole pictures, parts, and all instruction sets.
 
 use super::picture;
 
-/// The input chooses what to decode, and is a picture.
+/// The input: choices of what to decode, and a picture.
 pub fn run(input: &[u8]) {
     picture::run(input, |content| content.starts_with(&[0xff, 0xd8]));
 }

@@ -1,8 +1,8 @@
-//! Kaldi archives, binary and text, and their scripts: errors with a place, or data.
+//! Kaldi archives, binary and text, and their scripts: errors with a location, or data.
 
 use crate::case::Case;
 
-/// The input chooses how to read, and is an archive `a.ark`; after a separator follows a script.
+/// The input: choices of how to read, an archive `a.ark`, and after a separator a script.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let (archive, script) = case.two_files();

@@ -1,11 +1,11 @@
-//! Labels (MLF) beside whole features: errors with a place, or data.
+//! Labels (MLF) beside intact features: errors with a location, or data.
 
 use super::speech;
 use crate::case::Case;
 use crate::test_file;
 use std::sync::OnceLock;
 
-/// The input chooses how to read, and is a file of labels.
+/// The input: choices of how to read, and a label file.
 pub fn run(input: &[u8]) {
     static STATES: OnceLock<Vec<u8>> = OnceLock::new();
     let mut case = Case::new(input);

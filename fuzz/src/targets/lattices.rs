@@ -1,9 +1,11 @@
-//! Tables of contents of lattices, and lattices, beside whole features: errors with a place, or data.
+//! Tables of contents of lattices, and lattices, beside intact features: errors with a location, or
+//! data.
 
 use super::speech;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a table of contents, which names the lattices' file `DIR/l`; that follows.
+/// The input: choices of how to read, a table of contents, which refers to the lattices' file as
+/// `DIR/l`, and that file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let features = speech::whole_features(&mut case);

@@ -1,9 +1,10 @@
-//! OpenCV's files of matrices, which transforms take their numbers from: errors with a place, or data.
+//! OpenCV's matrix files, from which transforms take their numbers: errors with a location, or
+//! data.
 
 use super::images;
 use crate::case::Case;
 
-/// The input chooses the transform, and is a file of matrices.
+/// The input: a choice of the transform, and a matrix file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     images::pictures(&case);

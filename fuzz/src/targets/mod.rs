@@ -1,4 +1,4 @@
-//! The targets. Each is a function of an input, and panics if anything is wrong.
+//! The targets. Each is a function of an input, and panics on a failure.
 
 pub mod arrays;
 pub mod bare;
@@ -37,11 +37,11 @@ pub mod zstd;
 
 /// A target.
 pub struct Target {
-    /// Its name, which is that of its module, of its file in `fuzz_targets` and of its corpus.
+    /// Its name, also the name of its module, of its file in `fuzz_targets` and of its corpus.
     pub name: &'static str,
     /// Its dictionary in `dictionaries`, or "".
     pub dictionary: &'static str,
-    /// What it checks.
+    /// A description of its checks.
     pub what: &'static str,
     /// Runs an input.
     pub run: fn(&[u8]),
@@ -56,33 +56,33 @@ macro_rules! targets {
 /// All targets.
 pub const ALL: &[Target] = targets! {
     configuration "configuration" "configurations: errors, or a reader that works"
-    text "text" "text files (CTF), read in many ways: errors with a place, or data"
-    parsers "text" "the fast parser, the exact one, sets of instructions and threads agree, in data and errors"
-    cache "text" "indexes and their caches: never another order or other data"
-    binary "binary" "binary files (CBF) of both layouts: errors with a place, or data"
-    features "speech" "HTK features: errors with a place, or data"
-    script "speech" "scripts of HTK features: errors with a place, or data"
-    labels "speech" "labels (MLF): errors with a place, or data"
-    states "speech" "state lists: errors with a place, or data"
-    lattices "speech" "lattices and their tables of contents: errors with a place, or data"
-    kaldi "kaldi" "Kaldi archives and their scripts: errors with a place, or data"
-    arrays "arrays" "arrays of NumPy, and lengths of their sequences: errors with a place, or data"
-    image_map "images" "map files of images: errors with a place, or data"
-    zip "zip" "zip files with images: errors with a place, or data"
-    base64 "images" "images as Base64: errors with a place, or data"
-    means "means" "OpenCV's files of matrices: errors with a place, or data"
-    jpeg "pictures" "JPEG: errors, or pixels that are the same in whole, in part, and by all instructions"
+    text "text" "text files (CTF), read in many ways: errors with a location, or data"
+    parsers "text" "the fast parser, the exact one, instruction sets and threads agree, in data and errors"
+    cache "text" "indexes and their caches, which never change order or data"
+    binary "binary" "binary files (CBF) of both layouts: errors with a location, or data"
+    features "speech" "HTK features: errors with a location, or data"
+    script "speech" "scripts of HTK features: errors with a location, or data"
+    labels "speech" "labels (MLF): errors with a location, or data"
+    states "speech" "state lists: errors with a location, or data"
+    lattices "speech" "lattices and their tables of contents: errors with a location, or data"
+    kaldi "kaldi" "Kaldi archives and their scripts: errors with a location, or data"
+    arrays "arrays" "NumPy arrays, and lengths of their sequences: errors with a location, or data"
+    image_map "images" "map files of images: errors with a location, or data"
+    zip "zip" "zip files with images: errors with a location, or data"
+    base64 "images" "images as Base64: errors with a location, or data"
+    means "means" "OpenCV's matrix files: errors with a location, or data"
+    jpeg "pictures" "JPEG: errors, or equal pixels for whole pictures, parts, and all instruction sets"
     png "pictures" "PNG, likewise"
     bmp "pictures" "BMP, likewise"
     tiff "pictures" "TIFF, likewise"
     webp "pictures" "WebP, likewise"
     pnm "pictures" "PBM, PGM and PPM, likewise"
-    zstd "binary" "files that zstd has compressed: errors with a place, or data"
-    gzip "binary" "files that gzip has compressed: errors with a place, or data"
+    zstd "binary" "zstd-compressed files: errors with a location, or data"
+    gzip "binary" "gzip-compressed files: errors with a location, or data"
     bare "text" "files without a configuration: recognized, described and shown, or errors"
     checkpoint "" "damaged checkpoints: refused, or a reader that continues"
     state "" "CNTK's state: refused, or a reader that continues"
-    resume "" "reading that is resumed equals straight reading"
-    user "" "users' deserializers with answers that cannot be: errors, or data"
-    calls "" "sequences of calls of the C interface: statuses, and no harm"
+    resume "" "resumed reading equals uninterrupted reading"
+    user "" "user deserializers with invalid results: errors, or data"
+    calls "" "sequences of calls of the C interface: valid statuses, no undefined behaviour"
 };

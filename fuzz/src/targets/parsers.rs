@@ -1,5 +1,5 @@
-//! The parsers of text agree, in data and errors: the fast one and the exact one, which alone logs what is asked for at trace level 2;
-//! one thread and several; each set of instructions that this processor has.
+//! The parsers of text agree, in data and errors: the fast one and the exact one, which alone logs
+//! details at trace level 2; one thread and several; each instruction set of this processor.
 
 use super::text::Way;
 use crate::case::Case;
@@ -9,7 +9,7 @@ use cntk_reader::language::from_text;
 use cntk_reader::set_threads;
 use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
 
-/// The input chooses a way, and is a text file.
+/// The input: choices of how to read, and a text file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let way = Way::chosen(&mut case.choices);

@@ -1,5 +1,5 @@
-//! What the targets of picture formats share: each decodes one picture, whole and in part, in files and in memory, with each set of
-//! instructions.
+//! Shared code of the targets for picture formats: each decodes a picture, whole and in part, from
+//! files and memory, with each instruction set.
 
 use crate::case::split;
 use cntk_reader_core::fuzzing::{instruction_sets, leave_out_instruction_sets};
@@ -7,15 +7,15 @@ use cntk_reader_core::image::{Image, Pixels, Region};
 use cntk_reader_images::decode::{DecodeOptions, Decoder, WebpChannels};
 use std::cell::RefCell;
 
-/// Most pixels of a picture that is decoded.
+/// Maximum number of pixels of a decoded picture.
 const PIXELS: u64 = 1 << 20;
 
 thread_local! {
-    /// A decoder uses its memory again for the next picture, and what the last one left there must not change it.
+    /// A decoder reuses its memory for the next picture, which earlier contents must not affect.
     static USED: RefCell<Decoder> = RefCell::default();
 }
 
-/// Decodes the content if it begins as pictures of the format do: other formats have targets of their own.
+/// Decodes the content if it has the signature of the format: other formats have their own targets.
 pub fn run(input: &[u8], is_format: impl FnOnce(&[u8]) -> bool) {
     let (mut choices, content) = split(input);
     if !is_format(content) {
@@ -44,7 +44,7 @@ pub fn run(input: &[u8], is_format: impl FnOnce(&[u8]) -> bool) {
     let (width, height) = (1 + below(header.width - left), 1 + below(header.height - top));
     let region = Region { left, top, width, height };
     let part = USED.with_borrow_mut(|decoder| decode(decoder, content, &options, region));
-    // What a region leaves out may be damaged, and what is damaged may be in what it leaves out.
+    // Only one of them may fail, because damage may lie outside of the region.
     let (Ok(whole), Ok(part)) = (whole, part) else { return };
     let (row, all) = ((width * header.channels) as usize, (header.width * header.channels) as usize);
     for (y, found) in bytes(&part).chunks_exact(row).enumerate() {

@@ -1,17 +1,17 @@
-//! Reading that is resumed equals straight reading, in new readers and in used ones.
+//! Resumed reading equals uninterrupted reading, in new readers and in used ones.
 
 use crate::case::Case;
 use crate::common::scenario::{LIMIT, Scenario, compare, open};
 use crate::common::seen::{read, read_all};
 
-/// The input chooses a run, and at which minibatches it is resumed.
+/// The input: choices of a run, and of the minibatches at which it is resumed.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let scenario = Scenario::random(case.choices.below(0xffff) as u64);
     let config = scenario.write(case.folder());
     let all = read_all(&mut scenario.started(&config), LIMIT).expect("an uninterrupted run");
 
-    // Checkpoints before every minibatch, taken from a reader that is never resumed.
+    // Checkpoints before every minibatch, from a reader that is never resumed.
     let mut straight = scenario.started(&config);
     let mut checkpoints = Vec::new();
     for wanted in &all {
@@ -29,7 +29,7 @@ pub fn run(input: &[u8]) {
                 checkpoints[at],
                 "{what}, checkpoint {at}"
             );
-            // Not always to the end, so that the next restoring finds the reader in the middle.
+            // Not always to the end, so that the next restore finds the reader in the middle.
             let until = at + case.choices.below(all.len() - at + 1);
             let got: Vec<_> = (at..until).map(|_| read(reader).expect("a minibatch")).collect();
             compare(&format!("{what}, from minibatch {at}"), &got, &all[at..until]);

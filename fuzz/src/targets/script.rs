@@ -1,9 +1,9 @@
-//! Scripts (scp) of HTK features: errors with a place, or data.
+//! Scripts (scp) of HTK features: errors with a location, or data.
 
 use super::speech;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a script.
+/// The input: choices of how to read, and a script.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let content = case.content;

@@ -1,4 +1,5 @@
-//! CNTK's state: named numbers are refused, or the reader continues somewhere; its own are taken back, and give the same again.
+//! CNTK's state: named numbers are refused, or the reader continues somewhere; the reader accepts
+//! its own, and then reports them again.
 
 use crate::case::Case;
 use crate::common::reading::{check_errors, read_on};
@@ -6,7 +7,7 @@ use crate::common::scenario::{Scenario, open};
 use crate::common::seen::read;
 use cntk_reader_engine::reader::{LOCAL_KEYS, POSITION_KEY};
 
-/// Names of numbers, some of which a state has.
+/// Names of numbers, some of which are in a state.
 const NAMES: [&str; 9] = [
     POSITION_KEY,
     LOCAL_KEYS[0],
@@ -19,7 +20,7 @@ const NAMES: [&str; 9] = [
     "",
 ];
 
-/// The input chooses a run and where it stops; then follow names and numbers, nine bytes each.
+/// The input: choices of a run and where it stops, and names and numbers of nine bytes each.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let scenario = Scenario::random(case.choices.below(0x1000) as u64);

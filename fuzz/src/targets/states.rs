@@ -1,11 +1,11 @@
-//! State lists beside whole labels and features: errors with a place, or data.
+//! State lists beside intact labels and features: errors with a location, or data.
 
 use super::speech;
 use crate::case::Case;
 use crate::test_file;
 use std::sync::OnceLock;
 
-/// The input chooses how to read, and is a state list.
+/// The input: choices of how to read, and a state list.
 pub fn run(input: &[u8]) {
     static LABELS: OnceLock<Vec<u8>> = OnceLock::new();
     let mut case = Case::new(input);

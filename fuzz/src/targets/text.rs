@@ -1,4 +1,4 @@
-//! Text files, read in random ways: errors with a place, or data.
+//! Text files, read in random ways: errors with a location, or data.
 
 use crate::case::Case;
 use crate::choices::Choices;
@@ -12,12 +12,12 @@ pub struct Way {
     head: String,
     /// Lines of the deserializer's section.
     inner: String,
-    /// What to read.
+    /// The epoch to read.
     pub epoch: Epoch,
 }
 
 impl Way {
-    /// The one that is chosen.
+    /// Chooses a way.
     pub fn chosen(choices: &mut Choices<'_>) -> Way {
         let workers = choices.range(1, 3);
         let epoch = epoch(workers, choices.range(0, workers - 1), 4 * workers);
@@ -47,7 +47,7 @@ impl Way {
         Way { head, inner, epoch }
     }
 
-    /// The configuration for a file. `more` are lines for the deserializer.
+    /// Returns the configuration for a file. `more` are lines for the deserializer.
     pub fn configuration(&self, file: &str, trace_level: u32, more: &str) -> String {
         format!(
             "traceLevel = {trace_level}\n{}deserializers = ([\ntype = \"CNTKTextFormatDeserializer\"\n\
@@ -57,7 +57,7 @@ impl Way {
     }
 }
 
-/// The input chooses a way, and is a text file.
+/// The input: choices of a way, and a text file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let way = Way::chosen(&mut case.choices);

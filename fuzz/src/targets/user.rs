@@ -1,4 +1,5 @@
-//! Users' deserializers that deliver invalid data: wrong counts, shapes, strides, ranges, types, failures and panics.
+//! User deserializers that return invalid data: wrong counts, shapes, strides, ranges, types,
+//! failures and panics.
 
 use crate::choices::Choices;
 use crate::common::reading::{check_errors, epoch, read_on};
@@ -9,17 +10,18 @@ use cntk_reader_core::format::user::{
     UserDeserializer, UserSequence,
 };
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader_engine::reader::{Others, Reader};
+use cntk_reader_engine::reader::{Extensions, Reader};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-/// A deserializer whose results are decisions of the input. One result in `honesty` is wrong on average.
+/// A deserializer whose results are chosen by the input. On average one result in `honesty` is
+/// wrong.
 struct Hostile {
     input: Arc<[u8]>,
     honesty: u8,
     streams: Vec<StreamInfo>,
     chunks: u32,
-    /// Whether sequences are listed beforehand; otherwise loaded chunks list them.
+    /// Whether sequences are listed in advance; otherwise loaded chunks list them.
     lists: bool,
     /// Whether sequences are fetched one by one; otherwise chunks are arrays.
     fetches: bool,
@@ -46,7 +48,7 @@ impl Hostile {
             streams.push(stream(choices, name));
         }
         if choices.once_in(honesty) {
-            // Small enough for memory, since truncated mode may deliver sparse data as dense.
+            // Small enough for memory, because truncated mode may deliver sparse data as dense.
             streams[0].shape.push(*choices.pick(&[0, 1 << 10, usize::MAX, 1 << 62]));
         }
         let chunks = if choices.once_in(honesty) { 0 } else { choices.range(1, 4) as u32 };
@@ -54,7 +56,7 @@ impl Hostile {
         Hostile { input: input.into(), honesty, streams, chunks, lists, fetches }
     }
 
-    /// The decisions about one chunk, equal at each call.
+    /// The choices for one chunk, the same at each call.
     fn choices(&self, chunk: u32, what: usize) -> Choices<'_> {
         Choices::from_place(&self.input, chunk as usize * 4 + what)
     }
@@ -63,14 +65,14 @@ impl Hostile {
         choices.once_in(self.honesty)
     }
 
-    /// The lengths of a chunk's sequences.
+    /// Returns the lengths of a chunk's sequences.
     fn lengths(&self, chunk: u32) -> Vec<u32> {
         let choices = &mut self.choices(chunk, 1);
         let count = choices.range(1, 5);
         (0..count).map(|_| if choices.once_in(2) { 1 } else { choices.range(1, 4) as u32 }).collect()
     }
 
-    /// A number, or now and then an odd one.
+    /// Returns `right`, or sometimes an odd number.
     fn size(&self, choices: &mut Choices<'_>, right: usize) -> usize {
         if self.is_wrong(choices) { *choices.pick(&ODD) as usize } else { right }
     }
@@ -189,7 +191,7 @@ impl UserDeserializer for Hostile {
             return Err(Error::data("the disk has melted").in_file("disk"));
         }
         if self.is_wrong(choices) {
-            // Without the message that a panic prints.
+            // Panics without printing a message.
             resume_unwind(Box::new("user code panics"));
         }
         let lengths = self.lengths(chunk);
@@ -234,7 +236,7 @@ impl UserDeserializer for Hostile {
             return Err(Error::data("the list has melted").in_file("list"));
         }
         if self.is_wrong(choices) {
-            // Without the message that a panic prints.
+            // Panics without printing a message.
             resume_unwind(Box::new("user code panics"));
         }
         let mut lengths = self.lengths(chunk);
@@ -257,7 +259,7 @@ impl UserDeserializer for Hostile {
     }
 }
 
-/// A chunk whose sequences are fetched one by one. One result in `honesty` is wrong on average.
+/// A chunk whose sequences are fetched one by one. On average one result in `honesty` is wrong.
 struct HostileChunk {
     input: Arc<[u8]>,
     chunk: u32,
@@ -309,7 +311,7 @@ impl FetchedChunk for HostileChunk {
     fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()> {
         let choices = &mut Choices::from_place(&self.input, (self.chunk * 8 + index) as usize + 64);
         if choices.once_in(self.honesty) {
-            // Without the message that a panic prints.
+            // Panics without printing a message.
             resume_unwind(Box::new("user code panics"));
         }
         let samples = self.lengths.get(index as usize).map_or(1, |&length| length as usize);
@@ -327,7 +329,7 @@ impl FetchedChunk for HostileChunk {
     }
 }
 
-/// The input chooses the deserializer and how it is read; then follow the deserializer's decisions.
+/// The input: choices of the deserializer and how it is read, and then the deserializer's choices.
 pub fn run(input: &[u8]) {
     let (head, content) = input.split_at(32.min(input.len()));
     let mut choices = Choices::new(head);
@@ -347,7 +349,8 @@ pub fn run(input: &[u8]) {
     let options =
         from_text_with(&text, &[UserType { name: "Hostile", composable }]).expect("a configuration");
     let mut reader =
-        match Reader::open_with(&options, &Others { registered: &[registered], ..Others::default() }) {
+        match Reader::open_with(&options, &Extensions { registered: &[registered], ..Extensions::default() })
+        {
             Ok(reader) => reader,
             Err(error) => return check_errors(&[error], &text),
         };

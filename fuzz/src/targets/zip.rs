@@ -1,9 +1,9 @@
-//! Zip files with images: errors with a place, or data.
+//! Zip files with images: errors with a location, or data.
 
 use super::images;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a zip file; after a separator follows the map file.
+/// The input: choices of how to read, a zip file, and after a separator the map file.
 pub fn run(input: &[u8]) {
     let mut case = Case::new(input);
     let (zip, map) = case.two_files();

@@ -1,9 +1,9 @@
-//! Text files that zstd has compressed: errors with a place, or data.
+//! Text files compressed with zstd: errors with a location, or data.
 
 use super::compressed;
 use crate::case::Case;
 
-/// The input chooses how to read, and is a compressed file.
+/// The input: choices of how to read, and a compressed file.
 pub fn run(input: &[u8]) {
     compressed::read(&mut Case::new(input), "data.ctf.zst");
 }

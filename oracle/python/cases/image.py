@@ -106,7 +106,7 @@ def image_missing(r):
 
 
 def bare(path, transforms, kind='ImageDeserializer', **keys):
-    """A deserializer without CNTK's helpers, which lack some keys and append a Transpose."""
+    """Returns a deserializer without CNTK's helpers, which lack some keys and append a Transpose."""
     streams = {'features': {'transforms': transforms}, 'labels': {'labelDim': 4}}
     return dict(keys, type=kind, module='ImageReader', file=path, input=streams)
 
@@ -172,7 +172,7 @@ def image_crops_with_seeds(r):
 
 @case(needs='images')
 def image_sizes_change(r):
-    """Draws of minibatches that are read ahead and dropped count."""
+    """Random draws of prefetched and dropped minibatches count."""
     crop = xforms.crop(crop_type='randomside', side_ratio=0.5)
     source = r.source([images([crop, SMALL])], max_sweeps=4)
     for size in (4, 4, 3, 3, 5, 1, 2):
@@ -218,7 +218,7 @@ def image_intensity(r):
 
 @case(needs='images')
 def image_floats_scaled(r):
-    """A mean of the images' size makes them floats before they are scaled."""
+    """A mean image of the same size converts images to floats before they are scaled."""
     mean = xforms.mean(data.mean(os.path.abspath('mean.xml'), 13, 9))
     for kind in ('nearest', 'linear', 'cubic', 'lanczos'):
         scale = xforms.scale(width=7, height=5, channels=3, interpolations=kind)

@@ -95,7 +95,8 @@ def user_sequences_counted_by_one(r):
     r.read(r.source([Steps(defining=True)], randomization_window_in_chunks=1, max_sweeps=1), 9)
 
 
-# At the end of all sweeps CNTK enters one window more, and a run that continues from that state skips a chunk.
+# At the end of all sweeps CNTK enters one window too many, and a run that continues from that state
+# skips a chunk.
 ENDS = dict(differs='the state at the end of all sweeps: CNTK stands one window too far', only='state')
 
 
@@ -239,7 +240,7 @@ def user_restored_before_reading(r):
 
 @case(differs='modules list their sequences when a source is created: another message than that of CNTK, which asks too late', only='message')
 def user_declared_composable(r):
-    """As CNTK wraps a deserializer, but declared composable."""
+    """The section that CNTK creates for a deserializer, but declared composable."""
     section = MinibatchSource._get_config(Rows())
     section['composable'] = 'true'
     r.read(r.source([section], randomize=False, max_sweeps=1), 5, 3)

@@ -1,14 +1,13 @@
-//! Programs in Python that return from their last line while chunks are loaded ahead: none may
-//! crash.
+//! Python programs that end while chunks are loaded ahead: none may crash.
 
 use super::side::Side;
 use anyhow::{Result, ensure};
 use tooling::Tally;
 use tooling::project::{Project, empty_folder};
 
-/// How often each program is run: a crash at exit may show in some runs only.
+/// Number of runs of each program: a crash at exit may show only in some runs.
 const RUNS: usize = 20;
-/// The same in the step of `cargo xtask test`.
+/// Number of runs in the step of `cargo xtask test`.
 const SHORT_RUNS: usize = 3;
 
 /// A program, and its arguments after the folder.
@@ -17,7 +16,7 @@ struct Program {
     arguments: &'static [&'static str],
     /// Its exit status.
     status: i32,
-    /// CNTK itself crashes in some runs, after the program's last line.
+    /// Whether CNTK itself crashes in some runs, after the program's last line.
     crashes: bool,
 }
 
@@ -36,7 +35,7 @@ const fn python(arguments: &'static [&'static str]) -> Program {
     Program { script: "read_python_and_exit.py", arguments, status: 0, crashes: true }
 }
 
-/// Runs the programs with this project's modules, after once with CNTK's own.
+/// Runs the programs with this project's modules, after one run with CNTK's own.
 pub fn check(project: &Project, ours: &Side, cntk: &Side, short: bool) -> Result<Tally> {
     let mut tally = Tally::default();
     for program in &PROGRAMS {

@@ -1,4 +1,4 @@
-//! Compares what Python under CNTK printed with CNTK's modules and with this project's.
+//! Compares the output of Python under CNTK with CNTK's modules and with this project's.
 
 use crate::drive::{End, Output};
 use serde_json::Value;
@@ -10,37 +10,39 @@ pub enum Verdict {
     Same,
     /// They differ as announced, for this reason.
     Known(String),
-    /// They differ: both lines.
+    /// They differ: the line of each side.
     Different(String, String),
 }
 
-/// A difference that a case announces. All that it does not allow has to be the same.
+/// A difference announced by a case. Everything that it does not allow must be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
-    /// Why both may differ.
+    /// The reason for the difference.
     pub reason: String,
-    /// What may differ.
+    /// The allowed difference.
     pub what: Allowed,
 }
 
-/// What may differ in a case.
+/// A difference that is allowed in a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
-    /// A member of the lines, and nothing else.
+    /// Only this member of the lines.
     Member(String),
-    /// All from this line on, where ours must have this text. The lines before are the same.
+    /// Everything from this line on, in which ours must contain this text. Earlier lines must be
+    /// equal.
     From(usize, String),
-    /// CNTK's process dies or hangs. Everything before is the same.
+    /// CNTK's process dies or hangs. Everything before that must be equal.
     Death,
 }
 
-/// Compares one case with what it announces.
+/// Judges one case, given the difference that it announces.
 ///
-/// - Values, states, classes of exceptions and their messages have to be the same, to the byte.
-/// - An exception in the case's own code is a failure, also where both sides have it.
-/// - Memory that is said to be bounded has to be so in ours, whatever CNTK's does.
-/// - Where CNTK's process dies or hangs, the case has to announce it, everything before has to be the same, and ours has
-///   to reach its end. Only where one of CNTK's modules is at work on both sides ours `may_crash`, too, in the same place.
+/// - Values, states, exception classes and messages must be equal, byte for byte.
+/// - An exception in the case's own code is a failure, even if both sides have it.
+/// - Memory that must be bounded is checked in ours, whatever CNTK's is.
+/// - If CNTK's process dies or hangs, the case must announce it, everything before must be equal,
+///   and ours must reach its end. Only if one of CNTK's modules runs on both sides, ours
+///   `may_crash`, too, at the same place.
 pub fn judge(announced: Option<&Announced>, may_crash: bool, ours: &Output, cntk: &Output) -> Verdict {
     let lines = ours.lines.len().max(cntk.lines.len());
     let allowed = announced.map(|announced| &announced.what);
@@ -85,7 +87,7 @@ pub fn judge(announced: Option<&Announced>, may_crash: bool, ours: &Output, cntk
     }
 }
 
-/// Whether both lines are objects that are the same but for one member.
+/// Whether both lines are objects that are equal except for one member.
 fn are_same_without(member: &str, ours: &str, cntk: &str) -> bool {
     let rest = |line| {
         let mut line: Value = serde_json::from_str(line).ok()?;
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values_count_to_the_byte() {
+    fn values_must_be_equal_bytes() {
         let one = output(&[r#"{"a": 1}"#], End::Done);
         assert_eq!(verdict(None, &one, &output(&[r#"{"a": 1}"#], End::Done)), Verdict::Same);
         let other = output(&[r#"{"a": 1.0}"#], End::Done);
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_grows_is_never_the_same() {
+    fn growing_memory_is_a_difference() {
         let grows = || output(&[r#"{"bounded": false, "step": "memory"}"#], End::Done);
         assert!(matches!(verdict(None, &grows(), &grows()), Verdict::Different(..)));
     }
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_the_same() {
+    fn messages_must_be_equal() {
         let error = |class: &str, message: &str| {
             let line = format!(r#"{{"step": "read", "error": "{class}", "message": "{message}"}}"#);
             output(&[&line], End::Done)
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_of_cntk_is_announced_and_excuses_nothing_before_it() {
+    fn announced_death_excuses_nothing_before_it() {
         let ours = output(&["{1}", "{2}"], End::Done);
         let death = announced(Allowed::Death);
         let known = |cntk: &Output| matches!(verdict(Some(&death), &ours, cntk), Verdict::Known(_));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_from_a_line_on_is_for_that_line_and_text() {
+    fn rule_from_a_line_needs_that_line_and_text() {
         let rule = announced(Allowed::From(1, "error".to_owned()));
         let of =
             |lines: &[&str]| verdict(Some(&rule), &output(lines, End::Done), &output(&["a", "b"], End::Done));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_may_differ_and_nothing_else() {
+    fn only_announced_members_may_differ() {
         let line = |state: u32, value: u32| {
             output(&[&format!(r#"{{"step": "read", "state": {state}, "value": {value}}}"#)], End::Done)
         };

@@ -1,5 +1,5 @@
-//! `cargo xtask cntk-python`: programs in Python under an unmodified CNTK, with its own reader
-//! modules and with this project's.
+//! `cargo xtask cntk-python`: compares Python programs under an unmodified CNTK, with its own
+//! reader modules and with this project's.
 
 mod exit;
 mod judge;
@@ -22,15 +22,15 @@ use std::collections::BTreeMap;
 use tooling::Tally;
 use tooling::project::Project;
 
-/// How often, at most, a case that differs is run.
+/// Maximum number of runs of a case that differs.
 const ATTEMPTS: usize = 3;
 
-/// What to compare.
+/// Command-line options.
 struct Options {
     versions: Vec<String>,
-    /// Beginnings of the names of cases; all if empty.
+    /// Prefixes of the names of cases; all cases if empty.
     names: Vec<String>,
-    /// Only the cases of the step in `cargo xtask test`.
+    /// Whether to run only the cases of the step in `cargo xtask test`.
     short: bool,
     modules: Modules,
 }
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// The command.
+/// Runs the command.
 pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let options = Options::parse(parser)?;
     for version in &options.versions {
@@ -88,7 +88,7 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// The short form, a step of `cargo xtask test`: expects the modules to be built.
+/// Runs the short form, a step of `cargo xtask test`, which expects the modules to be built.
 pub fn step(project: &Project) -> Result<Tally> {
     let options = Options::new(true);
     match install::install(project, &options.versions[0])? {
@@ -97,19 +97,19 @@ pub fn step(project: &Project) -> Result<Tally> {
     }
 }
 
-/// A case, as the scripts list it.
+/// A case from the list of the scripts.
 struct Case {
     name: String,
     announced: Option<Announced>,
-    /// A module that is CNTK's on both sides ends the process.
+    /// Whether a module that is CNTK's on both sides may end the process.
     crashes: bool,
 }
 
-/// Compares everything with one version of CNTK, and sums up.
+/// Compares everything with one version of CNTK, and sums up the results.
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let original = Side::new(project, cntk, Modules::Original)?;
     let ours = Side::new(project, cntk, options.modules)?;
-    // What can be loaded is asked of CNTK itself; the short form installs nothing beyond it.
+    // CNTK itself tells what it can load; the short form installs nothing else.
     let images = !options.short
         && install::images(project, cntk)?
             .inspect(|reason| {
@@ -120,8 +120,8 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let mut sums = Sums::default();
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
     let mut verdicts = compare(&ours, &original, &cases, &names)?;
-    // CNTK reads a binary or secondary file on two threads through one handle: now and then it
-    // fails, or delivers wrong values, and is right the next time.
+    // CNTK reads a binary or secondary file on two threads through one handle: sometimes it fails
+    // or delivers wrong values, and is right the next time.
     for _ in 1..ATTEMPTS {
         let again: Vec<String> = verdicts
             .iter()
@@ -152,7 +152,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Compares what CNTK's reader for BrainScript reads.
+/// Compares the data read by CNTK's reader for BrainScript.
 pub fn brainscript(project: &Project, host: Host, paths: Paths<'_>) -> Result<Tally> {
     let mut sums = Sums::default();
     for (name, verdict) in v1::compare(project, host, paths)? {
@@ -162,7 +162,7 @@ pub fn brainscript(project: &Project, host: Host, paths: Paths<'_>) -> Result<Ta
     Ok(sums.tally())
 }
 
-/// The cases that the options ask for and this CNTK can do.
+/// Returns the selected cases that this CNTK supports.
 fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for about in side.list()? {
@@ -185,7 +185,7 @@ fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
     if cases.is_empty() { bail!("There are no such cases.") } else { Ok(cases) }
 }
 
-/// Runs the named cases on both sides at once, and judges them.
+/// Runs the named cases on both sides in parallel, and judges them.
 fn compare(ours: &Side, cntk: &Side, cases: &[Case], names: &[String]) -> Result<BTreeMap<String, Verdict>> {
     let by_cntk = ours.is_composed_by_cntk();
     let (ours, cntk) = std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! One side of the comparison: Python with an unmodified CNTK, and the modules that CNTK loads
-//! there.
+//! One side of the comparison: Python with an unmodified CNTK, and the reader modules that CNTK
+//! loads.
 
 use crate::drive::{self, End, Output};
 use crate::install::Cntk;
@@ -12,35 +12,35 @@ use std::process::Command;
 use std::time::Duration;
 use tooling::project::{Project, empty_folder};
 
-/// Time without a line after which Python counts as hung. CNTK reads bad files five times, with
-/// pauses of a second.
+/// Time without output after which Python counts as hung. CNTK tries to read bad files five times,
+/// with pauses of a second.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Whose modules CNTK loads.
+/// The modules that CNTK loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modules {
     /// CNTK's own.
     Original,
-    /// All of this project's.
+    /// This project's.
     Ours,
     /// CNTK's composite module over this project's others.
     BelowOriginal,
 }
 
-/// A side.
+/// A side of the comparison.
 pub struct Side {
     python: PathBuf,
     scripts: PathBuf,
     library_path: String,
     modules: Modules,
-    /// The composite module that has to be loaded.
+    /// The composite module that must be loaded.
     composite: PathBuf,
-    /// Where its cases run.
+    /// The folder in which its cases run.
     pub folder: PathBuf,
 }
 
 impl Side {
-    /// Prepares a side: modules are found in a folder of their own, in front of CNTK's.
+    /// Prepares a side: the loader finds the modules in a folder in front of CNTK's.
     pub fn new(project: &Project, cntk: &Cntk, modules: Modules) -> Result<Side> {
         let host = cntk.host;
         let name = if modules == Modules::Original { "cntk" } else { "ours" };
@@ -70,8 +70,8 @@ impl Side {
         })
     }
 
-    /// Runs cases, and returns what each printed. A case that ends its process, or prints nothing
-    /// for too long, ends there; the others continue in a new process.
+    /// Runs cases, and returns the output of each. If a case ends its process, or prints nothing
+    /// for too long, the remaining cases run in a new process.
     pub fn cases(&self, names: &[String]) -> Result<BTreeMap<String, Output>> {
         let mut outputs = BTreeMap::new();
         let mut rest = names.to_vec();
@@ -89,8 +89,8 @@ impl Side {
                 let end = if complete { End::Done } else { end };
                 outputs.insert(name, Output { lines, end, messages: String::new() });
             }
-            // All cases are done, and the interpreter ends while their sources read. CNTK's own may
-            // crash there.
+            // All cases are done, and the interpreter exits while their sources read. CNTK's own
+            // may crash at that point.
             if !self.is_composed_by_cntk()
                 && let Some(case) = last.and_then(|name| outputs.get_mut(&name))
             {
@@ -105,8 +105,8 @@ impl Side {
         Ok(outputs)
     }
 
-    /// Checks which module was loaded. A comparison of CNTK's module with itself would always
-    /// succeed.
+    /// Checks that the right module was loaded. A comparison of CNTK's module with itself would
+    /// always succeed.
     fn check_modules(&self, lines: &[String]) -> Result<()> {
         let last: Value = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
         let loaded: Vec<&str> =
@@ -117,7 +117,7 @@ impl Side {
         Ok(())
     }
 
-    /// The properties of all cases.
+    /// Returns the properties of all cases.
     pub fn list(&self) -> Result<Vec<Value>> {
         let mut command = self.script("dump.py");
         command.arg("--list");
@@ -126,8 +126,8 @@ impl Side {
         output.lines.iter().map(|line| serde_json::from_str(line).context("a case")).collect()
     }
 
-    /// A script of the project, to be run by CNTK's Python. One thread computes, so that sums come
-    /// out the same.
+    /// Prepares to run a script with CNTK's Python, with one compute thread, so that sums are
+    /// reproducible.
     pub fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.python);
         command.args(["-W", "ignore"]).arg(self.scripts.join(name));
@@ -142,7 +142,7 @@ impl Side {
         self.modules != Modules::Ours
     }
 
-    /// Where the loader finds modules and libraries.
+    /// Returns the loader's search path for modules and libraries.
     pub fn library_path(&self) -> &str {
         &self.library_path
     }
@@ -158,10 +158,10 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     std::os::unix::fs::symlink(from, to).with_context(|| format!("linking {}", to.display()))
 }
 
-/// The beginning of the last line that the scripts print.
+/// The beginning of the scripts' last line.
 const LAST: &str = "{\"modules\"";
 
-/// The lines of each case, and whether it came to its end.
+/// Splits the output into the lines of each case, with a flag whether the case reached its end.
 fn split(lines: Vec<String>) -> Vec<(String, Vec<String>, bool)> {
     let mut cases: Vec<(String, Vec<String>, bool)> = Vec::new();
     for line in lines {

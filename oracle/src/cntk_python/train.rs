@@ -1,4 +1,4 @@
-//! Training in CNTK's Python: equal losses, to the last digit, also when another process continues
+//! Training in CNTK's Python: losses are equal to the last digit, even if another process continues
 //! from a checkpoint.
 
 use super::side::Side;
@@ -31,7 +31,7 @@ const PROGRAMS: [Program; 3] = [
 
 const EPOCHS: usize = 3;
 
-/// Trains every program on both sides, in one go and in two.
+/// Trains every program on both sides, without and with an interruption.
 pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
     let mut tally = Tally::default();
     for (number, program) in PROGRAMS.iter().enumerate() {
@@ -49,8 +49,8 @@ pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What a program prints in three runs: the whole training; the first epoch; the other epochs, in
-/// another process.
+/// Returns the output of a program in three runs: the whole training; the first epoch; the other
+/// epochs, in another process.
 fn train(project: &Project, side: &Side, program: &Program, folder: &str) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (part, epochs) in [("whole", EPOCHS), ("parts", 1), ("parts", EPOCHS)] {
@@ -62,7 +62,7 @@ fn train(project: &Project, side: &Side, program: &Program, folder: &str) -> Res
         command.arg(&folder).arg(epochs.to_string()).args((program.arguments)(project));
         let output = command.output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // CNTK itself may crash when the interpreter ends, after the last line of the program.
+        // CNTK itself may crash when the interpreter exits, after the last line of the program.
         let may_crash = side.is_composed_by_cntk() && text.contains("weights ");
         if !output.status.success() && !may_crash {
             bail!("{} ({}):\n{}", program.script, output.status, String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The interface of BrainScript hosts: configurations through CNTK's `DataReader`, by the driver
+//! The interface of BrainScript hosts: configurations through CNTK's `DataReader`, with the driver
 //! `host_v1`.
 
 use super::judge::{Allowed, Announced, Verdict, judge};
@@ -62,8 +62,7 @@ const CASES: [Case; 23] = [
                 input = [ y = [ dim = 3 ; format = "dense" ] ] ]
             second = [ readerType = "CNTKTextFormatReader" ; randomize = false ; file = "@DIR@/samples.ctf"
                 input = [ z = [ alias = "y" ; dim = 3 ; format = "dense" ] ] ]"#,
-        // Each reader refuses the inputs of the other, in an order that is chance, so nothing is
-        // read.
+        // Each reader refuses the inputs of the other, in random order, so nothing is read.
         script: "inputs y; epoch 8 0 40; end",
     },
     Case {
@@ -169,18 +168,18 @@ const CASES: [Case; 23] = [
     },
 ];
 
-/// Where the loader finds the modules of both sides.
+/// The loader's search paths for the modules of both sides.
 #[derive(Clone, Copy)]
 pub struct Paths<'a> {
     /// This project's modules, in front of CNTK's libraries.
     pub ours: &'a str,
     /// CNTK's own.
     pub cntk: &'a str,
-    /// A module that is CNTK's on both sides may end the process.
+    /// Whether a module that is CNTK's on both sides may end the process.
     pub may_crash: bool,
 }
 
-/// Runs every case on both sides; returns a verdict for each.
+/// Runs every case on both sides, and returns a verdict for each.
 pub fn compare(project: &Project, host: Host, paths: Paths<'_>) -> Result<Vec<(String, Verdict)>> {
     let verdict = |(number, case): (usize, &Case)| {
         let folder = project.target.join("cntk-python").join(host.name()).join(format!("v1/{number}"));
@@ -196,7 +195,7 @@ pub fn compare(project: &Project, host: Host, paths: Paths<'_>) -> Result<Vec<(S
     CASES.iter().enumerate().map(verdict).collect()
 }
 
-/// What CNTK 2.0 and its betas do differently, all from the creation on.
+/// The differences of CNTK 2.0 and its betas, all from the creation on.
 fn announced(case: &Case, host: Host) -> Option<Announced> {
     let (reason, ours) = match case.name {
         "no file" => ("this version words it differently", "is not open"),
@@ -238,7 +237,7 @@ fn unpack(case: &Case, folder: &Path) -> Result<()> {
     speech(folder)
 }
 
-/// An archive of 9 utterances with 4 values in a frame, its script, labels and their states.
+/// Writes an archive of 9 utterances with 4 values per frame, its script, labels and their states.
 fn speech(folder: &Path) -> Result<()> {
     let (mut script, mut labels, mut values) = (String::new(), "#!MLF!#\n".to_owned(), Vec::new());
     let mut frames = 0u32;
@@ -259,8 +258,8 @@ fn speech(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file in CNTK's binary format: chunks of 5, 3 and 7 sequences of f (2 dense) and g (6 sparse,
-/// one value a sample).
+/// Returns a file in CNTK's binary format: chunks of 5, 3 and 7 sequences of f (2 dense) and g (6
+/// sparse, one value per sample).
 fn binary() -> Vec<u8> {
     let mut out = Vec::new();
     words(&mut out, &[MAGIC[0], MAGIC[1], 1]);

@@ -1,4 +1,4 @@
-//! What is odd in the files of a case, most of them of speech.
+//! Finds oddities in the files of a case, mostly of speech.
 
 use crate::golden::Case;
 
@@ -7,13 +7,13 @@ pub(super) fn has_reversed_range(files: &[(String, Vec<u8>)]) -> bool {
     let is_reversed = |line: &str| {
         let range = line.split_once('[').and_then(|(_, range)| range.split_once(']')?.0.split_once(','));
         let bounds = range.map(|(first, last)| (first.trim().parse::<i64>(), last.trim().parse::<i64>()));
-        // CNTK keeps the numbers as 32 bits without a sign.
+        // CNTK stores the numbers as unsigned 32-bit integers.
         matches!(bounds, Some((Ok(first), Ok(last))) if first as u32 > last as u32)
     };
     scripts(files).any(|content| String::from_utf8_lossy(content).lines().any(is_reversed))
 }
 
-/// Whether a file of binary labels ends before the last of its utterances does.
+/// Whether a file of binary labels ends within an utterance.
 pub(super) fn ends_in_an_utterance(content: &[u8]) -> bool {
     utterances(content).is_some_and(|(_, rest)| !rest.is_empty())
 }
@@ -21,14 +21,14 @@ pub(super) fn ends_in_an_utterance(content: &[u8]) -> bool {
 /// An utterance of binary labels.
 struct Utterance<'a> {
     bytes: &'a [u8],
-    /// Whether its runs have more frames than it has.
+    /// Whether its runs have more frames than the utterance.
     has_long_runs: bool,
 }
 
-/// The complete utterances of a file of binary labels, and what follows them. `None` if it is no
-/// such file.
+/// Returns the complete utterances of a file of binary labels, and the bytes after them. `None` for
+/// other files.
 fn utterances(content: &[u8]) -> Option<(Vec<Utterance<'_>>, &[u8])> {
-    /// The next `N` bytes, and what follows them.
+    /// Splits off the next `N` bytes.
     fn take<const N: usize>(rest: &[u8]) -> Option<([u8; N], &[u8])> {
         rest.split_first_chunk().map(|(bytes, rest)| (*bytes, rest))
     }
@@ -56,13 +56,13 @@ fn utterances(content: &[u8]) -> Option<(Vec<Utterance<'_>>, &[u8])> {
     Some((utterances, rest))
 }
 
-/// Whether a file of binary labels has an utterance whose runs have more frames than it has.
+/// Whether a file of binary labels has an utterance with runs of more frames than the utterance.
 pub(super) fn has_long_runs(content: &[u8]) -> bool {
     utterances(content).is_some_and(|(all, _)| all.iter().any(|utterance| utterance.has_long_runs))
 }
 
-/// The case without the utterances of binary labels whose runs are too long. `None` if there are no
-/// such utterances, or no others.
+/// Returns the case without the utterances of binary labels whose runs are too long. `None` if
+/// there are no such utterances, or no others.
 pub(super) fn without_long_runs(case: &Case) -> Option<Case> {
     let mut rest = case.clone();
     let (_, content) = rest.files.iter_mut().find(|(name, _)| name == "l.bin")?;
@@ -72,13 +72,13 @@ pub(super) fn without_long_runs(case: &Case) -> Option<Case> {
     if kept.is_empty() || kept.len() == all.len() {
         return None;
     }
-    // The mark of the file and its version.
+    // The magic of the file and its version.
     *content = [&content[..5], &kept.concat(), end].concat();
     Some(rest)
 }
 
-/// The case with a `dim` of the size of the files' frames where it is smaller, and has a context
-/// window. `None` if nothing changes.
+/// Returns the case with each `dim` enlarged to the size of the files' frames, where it is smaller
+/// and there is a context window. `None` if nothing changes.
 pub(super) fn with_wide_samples(case: &Case) -> Option<Case> {
     const SCRIPT: &str = "scpFile = \"@DIR@/";
     let mut parts = case.config.split(SCRIPT);
@@ -101,27 +101,28 @@ pub(super) fn with_wide_samples(case: &Case) -> Option<Case> {
     (config != case.config).then(|| Case { config, ..case.clone() })
 }
 
-/// The number of values of a frame, as the header of the first archive of a script states it.
+/// Returns the number of values of a frame according to the header of the first archive of a
+/// script.
 fn values_of_frames(case: &Case, script: &str) -> Option<usize> {
     let file = |wanted: &str| case.files.iter().find(|(name, _)| name == wanted).map(|(_, content)| content);
     let text = String::from_utf8_lossy(file(script)?);
     let path = text.lines().next()?.split_once('=')?.1.split('[').next()?;
     let header = file(path.rsplit('/').next()?)?.get(..12)?;
-    // The period is below 2^24 in the file's own byte order.
+    // The period is below 2^24 in the file's byte order, which reveals it.
     let half = |at: usize| [header[at], header[at + 1]];
     let read = if header[4] == 0 { u16::from_be_bytes } else { u16::from_le_bytes };
     let is_compressed = read(half(10)) & 0o2000 != 0;
     Some(usize::from(read(half(8))) / if is_compressed { 2 } else { 4 })
 }
 
-/// Whether a script of the case names a key several times.
+/// Whether a script of the case has a repeated key.
 pub(super) fn has_repeated_keys(files: &[(String, Vec<u8>)]) -> bool {
     keys_of_scripts(files)
         .any(|keys| keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key)))
 }
 
-/// Whether each utterance of a script is dropped, because its key is repeated or because it is
-/// longer than `maxSequenceSize`: CNTK crashes for lack of data.
+/// Whether each utterance of a script is dropped, because its key is repeated or it is longer than
+/// `maxSequenceSize`: CNTK crashes without data.
 pub(super) fn has_repeated_keys_only(case: &Case) -> bool {
     let longest = case.config.split("maxSequenceSize = ").nth(1).and_then(|rest| {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -136,25 +137,25 @@ pub(super) fn has_repeated_keys_only(case: &Case) -> bool {
     scripts(&case.files).any(|content| drops_all(&String::from_utf8_lossy(content)))
 }
 
-/// The number of frames of a line of a script: `key=path[first,last]`.
+/// Returns the number of frames of a script line: `key=path[first,last]`.
 fn frames(line: &str) -> Option<i64> {
     let (first, last) = line.split_once('[')?.1.split_once(']')?.0.split_once(',')?;
     Some(last.trim().parse::<i64>().ok()? - first.trim().parse::<i64>().ok()? + 1)
 }
 
-/// The key that a line of a script names.
+/// Returns the key of a script line.
 fn key_of(line: &str) -> &str {
     let name = line.split('=').next().unwrap_or_default();
     name.rsplit_once('.').map_or(name, |(key, _)| key)
 }
 
-/// The keys that the lines of each script name.
+/// Returns the keys of each script.
 fn keys_of_scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = Vec<String>> {
     let key = |line: &str| key_of(line).to_owned();
     scripts(files).map(move |content| String::from_utf8_lossy(content).lines().map(key).collect())
 }
 
-/// Whether text has a key in several places.
+/// Whether a text file has a key in several places.
 pub(super) fn repeats_keys(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut keys: Vec<&str> =
@@ -166,12 +167,12 @@ pub(super) fn repeats_keys(text: &[u8]) -> bool {
     keys.len() < places
 }
 
-/// The contents of the case's scripts.
+/// Returns the contents of the case's scripts.
 pub(super) fn scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = &[u8]> {
     files_of(files, ".scp")
 }
 
-/// The contents of the files whose names end so.
+/// Returns the contents of the files with this name ending.
 pub(super) fn files_of<'a>(
     files: &'a [(String, Vec<u8>)],
     end: &'static str,
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_widened_where_frames_are_wider_than_they() {
+    fn samples_are_widened_to_the_frames() {
         let of = |entries: &str, header: [u8; 12]| {
             let config = format!("[ feat = [ scpFile = \"@DIR@/a.scp\" ; {entries} ] ] : [ dim = 1 ]");
             let case = crate::compare::tests::case(&config, &[]);

@@ -1,18 +1,18 @@
-//! The samples that an output delivers, by key: what has to be equal where minibatches are not.
+//! The samples of an output by key, which must be equal even if minibatches are not.
 
 use crate::drive::Output;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A sample's stream, the key of its sequence, and its number there.
+/// The stream of a sample, the key of its sequence, and its number in the sequence.
 type Place = (usize, String, i64);
 
-/// The values of samples by their places: several where sequences share a key.
+/// The values of samples by place; several if sequences share a key.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Delivered(BTreeMap<Place, BTreeSet<String>>);
 
 impl Delivered {
-    /// All samples of an output.
+    /// Collects all samples of an output.
     pub fn of(output: &Output) -> Delivered {
         let mut delivered = Delivered::default();
         for line in &output.lines {
@@ -25,7 +25,7 @@ impl Delivered {
         delivered
     }
 
-    /// Adds a minibatch's samples of one stream.
+    /// Adds the samples of one stream of a minibatch.
     fn add(&mut self, number: usize, stream: &Value) {
         let (steps, lanes) = (int(&stream["num_time_steps"]), int(&stream["num_parallel"]));
         let mut keys = stream["keys"].as_array().into_iter().flatten();
@@ -49,8 +49,8 @@ impl Delivered {
     }
 
     /// Whether the samples that both have are equal. With `keys_are_unique`, all samples of a place
-    /// must be. Otherwise one side's are among those of the other. `skipped` says which streams are
-    /// not compared.
+    /// must be equal; otherwise one side's must be a subset of the other's. `skipped` selects
+    /// streams that are not compared.
     pub fn agrees(&self, other: &Delivered, keys_are_unique: bool, skipped: impl Fn(usize) -> bool) -> bool {
         let shared = self.0.iter().filter_map(|(place, own)| Some((place, own, other.0.get(place)?)));
         shared.filter(|((stream, ..), ..)| !skipped(*stream)).all(|(_, own, others)| match keys_are_unique {
@@ -60,7 +60,7 @@ impl Delivered {
     }
 }
 
-/// Replaces the dense values of a minibatch's sequences whose keys are such.
+/// Replaces the dense values of a minibatch's sequences with matching keys.
 pub(super) fn forget(stream: &mut Value, is_such: &dyn Fn(&str) -> bool) {
     let lanes = int(&stream["num_parallel"]);
     let records = stream["sequences"].as_array().cloned().unwrap_or_default();
@@ -81,7 +81,7 @@ fn int(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default()
 }
 
-/// The values of a column, as text.
+/// Returns the values of a column as text.
 fn sample(stream: &Value, column: usize) -> String {
     if let Some(dense) = stream["dense"].as_array() {
         return dense.get(column).map(Value::to_string).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! What the rules for images ask of a case.
+//! Properties of cases for the rules about images.
 
 use crate::generate::container;
 use crate::golden::Case;
 
-/// The part of a container's path in front of a member's name.
+/// The prefix of a container's path before a member's name.
 const CONTAINER: &str = "c.zip@/";
 
-/// The lines of the map file, or of the file with Base64, without the ends of lines.
+/// Returns the lines of the map file, or of the file with Base64, without line ends.
 fn lines(case: &Case) -> Vec<&[u8]> {
     let map = case.files.iter().find(|(name, _)| name == "map.txt");
     let Some((_, content)) = map else { return Vec::new() };
@@ -14,15 +14,15 @@ fn lines(case: &Case) -> Vec<&[u8]> {
     content.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect()
 }
 
-/// Whether `Scale` declares other channels than the images have, so that CNTK mixes channels and
-/// pixels.
+/// Whether `Scale` declares a different number of channels than the images have, so that CNTK mixes
+/// channels and pixels.
 pub fn mixes_channels(case: &Case) -> bool {
     let has_webp = case.files.iter().any(|(_, content)| content.get(8..12) == Some(b"WEBP"));
     let is_one = case.config.contains("channels = 1 ") && !case.config.contains("grayscale = true");
     has_webp || is_one && !case.config.contains("readerType")
 }
 
-/// Whether images of a map may be left out, where CNTK fails.
+/// Whether images of a map may be left out where CNTK fails.
 pub fn leaves_out(case: &Case) -> bool {
     case.config.contains("maxErrors") && case.config.contains("\"ImageDeserializer\"")
 }
@@ -40,7 +40,7 @@ pub fn has_secondary_views(case: &Case) -> bool {
     comes_later && case.config.contains("multiViewCrop = true")
 }
 
-/// Whether several lines have one key, of which one names a member of a container.
+/// Whether several lines have the same key, and one of them refers to a member of a container.
 pub fn has_repeated_members(case: &Case) -> bool {
     let mut members = Vec::new();
     let keys: Vec<String> = lines(case)
@@ -57,27 +57,27 @@ pub fn has_repeated_members(case: &Case) -> bool {
     members.iter().any(|member| keys.iter().filter(|key| *key == member).count() > 1)
 }
 
-/// The key of a line: its number if it has none.
+/// Returns the key of a line, or its number if it has none.
 fn key(number: usize, line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     let columns: Vec<&str> = line.split('\t').collect();
     if columns.len() > 2 { columns[0].to_owned() } else { number.to_string() }
 }
 
-/// The name of the member of a container that a line of a map names.
+/// Returns the name of the container member that a map line refers to.
 fn member(line: &[u8]) -> Option<String> {
     let line = String::from_utf8_lossy(line);
     let (_, name) = line.split_once(CONTAINER)?;
     name.split('\t').next().map(str::to_owned)
 }
 
-/// The members of the case's container; `None` if it has no container.
+/// Returns the members of the case's container; `None` if it has no container.
 fn members(case: &Case) -> Option<Vec<container::Member>> {
     let (_, zip) = case.files.iter().find(|(name, _)| name == "c.zip")?;
     Some(container::members(zip))
 }
 
-/// Whether a line names a member that the case's container lacks.
+/// Returns a predicate for lines that refer to a member missing from the case's container.
 fn missing_members(case: &Case) -> impl Fn(&[u8]) -> bool {
     let members = members(case);
     move |line| {
@@ -89,19 +89,19 @@ fn missing_members(case: &Case) -> impl Fn(&[u8]) -> bool {
     }
 }
 
-/// Whether the map names an image that the case's container lacks.
+/// Whether the map refers to an image that the case's container lacks.
 pub fn has_missing_members(case: &Case) -> bool {
     let is_missing = missing_members(case);
     lines(case).into_iter().any(is_missing)
 }
 
-/// The case without the lines of images that its container lacks. `None` if there are no such
-/// lines, or no others.
+/// Returns the case without the lines of images that its container lacks. `None` if there are no
+/// such lines, or no others.
 pub fn without_missing_members(case: &Case) -> Option<Case> {
     without_lines(case, missing_members(case))
 }
 
-/// Whether a line names a JPEG in a container that is cut off.
+/// Returns a predicate for lines that refer to a truncated JPEG in a container.
 fn cut_images(case: &Case) -> impl Fn(&[u8]) -> bool {
     let members = members(case).unwrap_or_default();
     move |line| {
@@ -112,9 +112,9 @@ fn cut_images(case: &Case) -> impl Fn(&[u8]) -> bool {
     }
 }
 
-/// The case in which no memory has other images when a JPEG that is cut off is read: others than
-/// such JPEGs move out of the container, to files of their own. If there are none, the first such
-/// JPEG stays alone. `None` if it is alone already, or if there is none.
+/// Returns a case in which the memory contains no other image when a truncated JPEG is read: all
+/// other images move from the container to files. If there are none, only the first truncated JPEG
+/// stays. `None` if it is already alone, or if there is none.
 pub fn with_cut_images_alone(case: &Case) -> Option<Case> {
     let is_cut = cut_images(case);
     let members = members(case)?;
@@ -151,7 +151,7 @@ pub fn with_cut_images_alone(case: &Case) -> Option<Case> {
     without_lines(case, is_another)
 }
 
-/// The keys, as minibatches report them, of JPEGs in a container that are cut off.
+/// Returns the keys of truncated JPEGs in a container, as reported by minibatches.
 pub fn keys_of_cut_images(case: &Case) -> Vec<String> {
     let is_cut = cut_images(case);
     let is_hashed = case.config.contains("hashSequenceKeys = true");
@@ -165,12 +165,12 @@ pub fn keys_of_cut_images(case: &Case) -> Vec<String> {
         .collect()
 }
 
-/// The number that stands for a key.
+/// Returns the hash of a key.
 fn hash(key: &str) -> u64 {
     key.bytes().fold(5381, |hash: u64, byte| hash.wrapping_mul(33) ^ i64::from(byte as i8) as u64)
 }
 
-/// The case without some lines of its map. `None` if nothing changes, or nothing is left.
+/// Returns the case without some lines of its map. `None` if nothing changes, or nothing is left.
 fn without_lines(case: &Case, mut is_dropped: impl FnMut(&[u8]) -> bool) -> Option<Case> {
     let mut rest = case.clone();
     let (_, map) = rest.files.iter_mut().find(|(name, _)| name == "map.txt")?;
@@ -181,7 +181,7 @@ fn without_lines(case: &Case, mut is_dropped: impl FnMut(&[u8]) -> bool) -> Opti
     is_changed.then_some(rest)
 }
 
-/// Whether consecutive lines of Base64 begin with one key.
+/// Whether consecutive lines of Base64 begin with the same key.
 pub fn has_repeated_lines(case: &Case) -> bool {
     let lines = lines(case);
     let key = |line: &[u8]| {

@@ -1,4 +1,4 @@
-//! Where CNTK 2.0 and its betas do not do as later releases, in cases that both can run.
+//! Differences between CNTK 2.0 with its betas and later releases, in cases that both can run.
 
 use super::data::{files_of, repeats_keys, scripts};
 use super::{Difference, Rule, is_error, moves};
@@ -7,14 +7,14 @@ use crate::golden::Case;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Versions of CNTK from which on something is so.
+/// Versions of CNTK.
 const V21: u32 = 20100;
 const V22: u32 = 20200;
 const V24: u32 = 20400;
 const V25: u32 = 20500;
 
-/// The rules, which apply to these versions alone. Those for betas name the very condition; what
-/// was compared in releases alone is excused by wider ones.
+/// The rules for these versions only. Rules for betas state the exact condition; rules for releases
+/// are wider.
 pub const RULES: [Rule; 19] = [
     Rule {
         name: "old: stricter",
@@ -53,7 +53,7 @@ pub const RULES: [Rule; 19] = [
                here it is an error, or left out, when it is needed",
         applies: |difference| {
             const MESSAGES: [&str; 7] = [
-                // A line of two columns, past whose end they read.
+                // A line of two columns, which these versions read past its end.
                 "create: basic_string::_S_construct null not valid",
                 "create: basic_string: construction from null is not valid",
                 "create: Labels are not in the consecutive order MLF in label set",
@@ -166,8 +166,8 @@ pub const RULES: [Rule; 19] = [
         applies: |difference| {
             let keyed = |name: &str| name.ends_with(".ctf") || name.ends_with(".scp");
             let mut texts = difference.case.files.iter().filter(|(name, _)| keyed(name));
-            // Modules for betas do so, too. Old sections are read by the library itself here, which
-            // does not.
+            // Modules for betas do so, too. Here the library itself reads old sections, and does
+            // not.
             let is_other = difference.host.is_beta() && drive::is_old_style(difference.case);
             let repeats = is_other || texts.any(|(_, text)| repeats_keys(text));
             (is_release_before(difference, V21)
@@ -234,12 +234,12 @@ pub const RULES: [Rule; 19] = [
     },
 ];
 
-/// The rule for what CNTK has read before the host goes elsewhere.
+/// The rule for data that CNTK has read before the host moves to another place.
 const QUEUED: &str = "old: queued";
 
-/// The rest of a case that differs in a line for what was read before it: from the last start on,
-/// without the states before anything was read. By itself it has to be equal. `None` if the rule
-/// has another reason, or if that is the whole case.
+/// Returns the rest of a case in which data read before a move make a line differ: from the last
+/// start on, without the states before anything was read. On its own it must be equal. `None` if
+/// the rule has another reason, or if the rest is the whole case.
 pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     let start = case.steps.get(..line)?.iter().rposition(|step| step.starts_with("start "))?;
     let mut is_read = false;
@@ -256,7 +256,7 @@ fn is_release_before(difference: &Difference<'_>, version: u32) -> bool {
     difference.host.is_before(version) && !difference.host.is_beta()
 }
 
-/// Whether CNTK refuses with one of these messages what can be opened here.
+/// Whether CNTK refuses with one of these messages a case that can be opened here.
 fn is_refused(difference: &Difference<'_>, messages: &[&str]) -> bool {
     let fails = |lines: &[String]| lines.first().is_some_and(|line| is_error(line));
     difference.line == 0
@@ -265,7 +265,7 @@ fn is_refused(difference: &Difference<'_>, messages: &[&str]) -> bool {
         && messages.iter().any(|message| difference.cntk.messages.contains(message))
 }
 
-/// Whether labels have an utterance without a line, or of lines without frames.
+/// Whether labels have an utterance without lines, or with lines without frames.
 fn has_empty_labels(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut lines = text.lines().map(str::trim_end).skip_while(|line| !line.starts_with('"')).peekable();
@@ -286,7 +286,7 @@ fn has_empty_labels(text: &[u8]) -> bool {
     false
 }
 
-/// A line of a driver without the values of samples.
+/// Returns a driver's line without the values of samples.
 fn without_values(line: &str) -> Option<Value> {
     let mut line: Value = serde_json::from_str(line).ok()?;
     for stream in line["result"]["streams"].as_array_mut()? {
@@ -296,7 +296,7 @@ fn without_values(line: &str) -> Option<Value> {
     Some(line)
 }
 
-/// The keys of the sequences in a text file, with their numbers of lines.
+/// Returns the keys of the sequences in a text file, with their numbers of lines.
 fn keys(text: &[u8]) -> BTreeMap<String, usize> {
     let text = String::from_utf8_lossy(text);
     let mut last = String::new();
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_last_start_is_compared_by_itself() {
+    fn steps_after_the_last_start_are_compared_on_their_own() {
         let queued = RULES.iter().find(|rule| rule.name == QUEUED).expect("the rule");
         let rest = |steps: &[&str], line| {
             let steps = steps.iter().map(|&step| step.to_owned()).collect();

@@ -1,4 +1,4 @@
-//! The deliberate differences from CNTK 2.7, and what has to be equal although they apply.
+//! The deliberate differences from CNTK 2.7, and what must still be equal where they apply.
 
 use super::data::{self, ends_in_an_utterance, has_reversed_range};
 use super::{Rule, V26, V27, images, is_error, moves, old};
@@ -6,7 +6,7 @@ use crate::drive::{End, Output};
 use crate::generate::{SHORT_LABELS, SMALL_LABELS};
 use crate::golden::Case;
 
-/// An input of a random case that names no stream of its binary file.
+/// An input of a random case that is not a stream of its binary file.
 const UNKNOWN: &str = "\n   none = [ alias = \"no such stream\" ]";
 
 pub(super) const RULES: [Rule; 32] = [
@@ -14,7 +14,7 @@ pub(super) const RULES: [Rule; 32] = [
         name: "right splice",
         what: "CNTK before 2.6 does not know it",
         applies: |difference| {
-            // Modules in its place ignore it, too.
+            // Modules in CNTK's place ignore it, too.
             !difference.is_module
                 && difference.host.is_before(V26)
                 && difference.case.config.lines().any(|l| l.trim().starts_with("rightSplice"))
@@ -46,7 +46,7 @@ pub(super) const RULES: [Rule; 32] = [
         name: "crash",
         what: "CNTK crashes or hangs; everything before is the same",
         applies: |difference| {
-            // Data without any sample are refused at once here, and open in CNTK.
+            // Data without any sample are refused immediately here, but open in CNTK.
             let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
             let ahead = usize::from(refused && difference.line == 0);
             difference.line + ahead >= difference.cntk.lines.len()
@@ -88,7 +88,7 @@ pub(super) const RULES: [Rule; 32] = [
         what: "where several things prevent opening, CNTK reports the first deserializer's; here settings come before files",
         applies: |difference| {
             let refused = |output: &Output| output.lines.first().is_some_and(|line| is_error(line));
-            // With one deserializer there is only one order in which to look.
+            // With a single deserializer, there is only one possible first error.
             let has_several = difference.case.config.matches("module =").count() > 1;
             difference.line == 0 && has_several && refused(difference.ours) && refused(difference.cntk)
         },
@@ -142,7 +142,7 @@ pub(super) const RULES: [Rule; 32] = [
         what: "where a JPEG in a container is cut off, CNTK goes on in memory that has the rest of an image that was read before",
         applies: |difference| {
             let keys = images::keys_of_cut_images(difference.case);
-            // Truncated minibatches do not report all keys. By itself, a JPEG has to be equal.
+            // Truncated minibatches do not report all keys. On its own, a JPEG must be equal.
             difference.is_minibatch()
                 && !difference.has("truncated = true")
                 && images::with_cut_images_alone(difference.case).is_some()
@@ -177,8 +177,8 @@ pub(super) const RULES: [Rule; 32] = [
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             let is_left_out =
                 difference.says("The image is left out, and counts against the reader's 'maxErrors'");
-            // CNTK looks for all members of a container when it opens it. Here one may never be
-            // needed.
+            // CNTK looks up all members of a container when it opens it. Here a missing one may
+            // never be needed.
             let is_never_read = difference.line == 0
                 && !is_error(&line(difference.ours))
                 && difference.cntk.messages.contains("is not found in container")
@@ -267,8 +267,8 @@ pub(super) const RULES: [Rule; 32] = [
         name: "after a failure",
         what: "how CNTK goes on after a minibatch that failed depends on its five attempts at each chunk",
         applies: |difference| {
-            // Excused is what comes in which minibatch, and that CNTK fails more often: each
-            // attempt counts its errors.
+            // The grouping into minibatches may differ, and CNTK may fail more often, because it
+            // counts errors at each attempt.
             difference.before().any(|(step, line)| step == "read" && is_error(line))
                 && difference.failures(difference.ours) <= difference.failures(difference.cntk)
                 && difference.agrees_by_key(None)
@@ -356,7 +356,7 @@ pub(super) const RULES: [Rule; 32] = [
     },
 ];
 
-/// A further case, run from a fresh start, that has to be equal for a difference to be excused.
+/// Returns another case, run from a fresh start, that must be equal for a difference to be excused.
 /// `None` if nothing is left to compare.
 pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     match rule.name {
@@ -378,8 +378,8 @@ pub fn alone(rule: &Rule, case: &Case, line: usize) -> Option<Case> {
     }
 }
 
-/// The steps after the one at which CNTK crashed, from the next start on; if there is none, from
-/// the last start before it.
+/// Returns the steps after CNTK's crash, from the next start on; if there is none, from the last
+/// start before it.
 fn after_a_crash(case: &Case, line: usize) -> Option<Case> {
     let rest = case.steps.get(line..).filter(|_| line > 0)?;
     let is_start = |step: &String| step.starts_with("start ");

@@ -1,4 +1,4 @@
-//! Each rule excuses its own difference, and nothing beside it.
+//! Each rule excuses only its own difference.
 
 use super::*;
 use crate::generate::{Rng, SHORT_LABELS, SMALL_LABELS, container};
@@ -29,7 +29,7 @@ fn output(lines: &[&str], end: End) -> Output {
 
 fn verdict_of(config: &str, steps: &[&str], ours: (&[&str], End), cntk: (&[&str], End)) -> String {
     let case = case(config, steps);
-    // Sweeps of 10 samples; the restored position lies in the first one.
+    // Sweeps of 10 samples; the restored position is in the first one.
     let positions = || Some(Positions { sweep: 10, before: [0, 0, 5, 2, 7].map(Some).to_vec() });
     let output = |(lines, end): (&[&str], End)| output(lines, end);
     match compare(&case, (HOSTS[0], true), &output(ours), &output(cntk), &positions) {
@@ -48,7 +48,7 @@ fn every_byte_counts() {
 }
 
 #[test]
-fn known_differences_are_those_of_cntk_only() {
+fn known_differences_do_not_excuse_this_library() {
     let steps = ["start ", "read", "restore ", "read"];
     let all = ["c", "s", "1", "r", "2"];
     assert_eq!(verdict("", &steps, &all, &all[..3], End::Crashed(11)), "crash");
@@ -84,7 +84,7 @@ fn only_going_back_within_a_sweep_forgets_the_seed() {
 }
 
 #[test]
-fn other_sizes_enter_no_other_sweep() {
+fn new_sizes_do_not_enter_the_next_sweep() {
     let known = |second: &str, before: [u64; 6]| {
         let steps = ["start", "read", second, "restore", "read"].map(str::to_owned);
         let positions = Positions { sweep: 10, before: before.map(Some).to_vec() };
@@ -118,7 +118,7 @@ const CREATED: &str = "{\"create\":{\"streams\":[{\"name\":\"features\",\"storag
                        {\"name\":\"labels\",\"storage\":\"dense\"}]}}";
 const FAILED: &str = "{\"op\":\"read\",\"result\":{\"error\":\"runtime_error\"}}";
 
-/// The verdict on two outputs of a case with this name and what this library has logged.
+/// Returns the verdict on two outputs of a case, given this library's log.
 fn judged(case: &Case, ours: &[&str], messages: &str, cntk: &[&str]) -> String {
     let ours = Output { messages: messages.to_owned(), ..output(ours, End::Done) };
     match compare(case, (HOSTS[0], true), &ours, &output(cntk, End::Done), &|| None) {
@@ -144,7 +144,7 @@ fn after_a_failure_order_and_grouping_are_excused_and_values_are_not() {
         assert_eq!(of([&planted, &one], [&one, &two]), "3");
         assert_eq!(of([&one, &two], [&planted, &one]), "3");
     }
-    // Values of keys that only one side delivers are not known to be wrong.
+    // Values of keys that only one side delivers may be right.
     assert_eq!(of([&one, &read(&[("c", 9, 9)])], [&both, &one]), "after a failure");
 }
 
@@ -168,7 +168,7 @@ fn minibatches_after_unequal_lengths_are_excused_and_those_before_are_not() {
 }
 
 #[test]
-fn short_labels_excuse_labels_alone() {
+fn short_labels_excuse_only_labels() {
     let of = |config: &str, ours: &[(&str, u32, u32)], cntk: &[(&str, u32, u32)]| {
         let case = Case { name: format!("5-{SHORT_LABELS}"), ..case(config, &["start ", "read"]) };
         judged(&case, &[CREATED, "s", &read(ours)], "", &[CREATED, "s", &read(cntk)])
@@ -192,7 +192,7 @@ fn a_class_that_is_too_large_has_to_be_the_reason() {
     assert_eq!(judged(&case, &ours, "read: The file was changed.", &cntk), "2");
 }
 
-/// The verdict outside of CNTK.
+/// Returns the verdict outside of CNTK.
 fn judged_natively(case: &Case, ours: &[&str], messages: &str, cntk: &[&str]) -> String {
     let ours = Output { messages: messages.to_owned(), ..output(ours, End::Done) };
     match compare(case, (HOSTS[0], false), &ours, &output(cntk, End::Done), &|| None) {
@@ -244,7 +244,7 @@ fn equal_indices_excuse_dense_values_of_truncated_binary_data() {
     assert_eq!(of(&config.replace("true", "false"), &[("a", 3, 0)]), "2", "whole sequences");
 }
 
-/// A case with a map of two members of a container, which holds these.
+/// Returns a case with a map of two members of a container with these members.
 fn of_members(config: &str, steps: &[&str], members: &[(&str, &[u8])]) -> Case {
     let members: Vec<_> =
         members.iter().map(|&(name, content)| (name.to_owned(), content.to_vec())).collect();
@@ -254,7 +254,7 @@ fn of_members(config: &str, steps: &[&str], members: &[(&str, &[u8])]) -> Case {
 }
 
 #[test]
-fn members_that_nobody_reads_may_be_missing() {
+fn unread_members_may_be_missing() {
     let config = "maxErrors = 1\ntype = \"ImageDeserializer\"";
     let of = |members: &[(&str, &[u8])], messages: &str, ours: &str, is_module| {
         let case = of_members(config, &["start "], members);
@@ -349,7 +349,7 @@ fn only_several_deserializers_have_a_first_error() {
 }
 
 #[test]
-fn what_follows_a_crash_or_lost_chunks_is_compared_by_itself() {
+fn steps_after_a_crash_or_lost_chunks_are_compared_on_their_own() {
     let rule = |name: &str| RULES.iter().find(|rule| rule.name == name).expect("a rule");
     let rest =
         |steps: &[&str], line| alone(rule("crash"), &case("", steps), line).map(|case| case.steps.join(","));
@@ -391,9 +391,9 @@ fn races_are_of_known_inputs_and_show_twice() {
 }
 
 #[test]
-fn what_cntk_accepts_or_counts_before_it_fails_is_known() {
+fn late_errors_of_cntk_are_known_differences() {
     let error = "{\"error\":\"logic_error\"}";
-    // CNTK opens what is refused here, and crashes in the next step, not later.
+    // CNTK opens a case that is refused here, and crashes in the next step, not later.
     let steps = ["start ", "read"];
     assert_eq!(verdict("", &steps, &[error], &["c"], End::Crashed(8)), "crash");
     assert_eq!(verdict("", &steps, &[error], &["c"], End::Done), "0");
@@ -406,12 +406,12 @@ fn what_cntk_accepts_or_counts_before_it_fails_is_known() {
     };
     assert!(matches!(opened("u.a=x[0,1]\nu.b=x[2,3]\n"), Verdict::Known(rule, _) if rule.name == "crash"));
     assert!(matches!(opened("u.a=x[0,1]\nv.b=x[2,3]\n"), Verdict::Different(Lines { number: 0, .. })));
-    // CNTK goes elsewhere, and counts the errors of a chunk that it passes.
+    // CNTK skips a chunk when it moves, but counts its errors.
     let (steps, ours, cntk) = (["start ", "read"], ["c", "s", "1"], ["c", "s", error]);
     let config = |errors: &str| format!("randomize = true\n[ file = \"x\" ; maxErrors = {errors} ; ]");
     assert_eq!(verdict(&config("3"), &steps, &ours, &cntk, End::Done), "passed chunks");
     assert_eq!(verdict(&config("0"), &steps, &ours, &cntk, End::Done), "2");
-    // It delivers gaps where there are only empty sequences.
+    // CNTK delivers gaps if there are only empty sequences.
     let (ours, cntk) = (["c", "s", error], ["c", "s", "{\"keys\":[]}"]);
     assert_eq!(verdict("truncated = true", &steps, &ours, &cntk, End::Done), "gaps");
     assert_eq!(verdict("truncated = false", &steps, &ours, &cntk, End::Done), "2");

@@ -1,6 +1,5 @@
-//! Binary files in the layout of CNTK's own converter, with more variety than it writes: chunks of
-//! any size, streams of different lengths, unsorted and repeated sparse indices, bytes without a
-//! meaning.
+//! Generates binary files in the layout of CNTK's own converter, but with more variety: chunks of
+//! any size, streams of different lengths, unsorted and repeated sparse indices, meaningless bytes.
 
 use super::rng::Rng;
 use super::{Mode, Plan, Source, Stream};
@@ -8,7 +7,7 @@ use crate::golden::Rewritten;
 
 const MAGIC: u64 = 0x636e_746b_5f62_696e;
 
-/// A file's content.
+/// Generates the content of a file.
 pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Vec<u8> {
     let mut file = MAGIC.to_le_bytes().to_vec();
     file.extend(1u32.to_le_bytes());
@@ -48,8 +47,8 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Ve
     file
 }
 
-/// How the converters rewrite a file. Samples without values are lost on the way, so that some
-/// sequences may have no samples afterwards.
+/// Chooses how the converters rewrite a file. Samples without values are lost on the way, so some
+/// sequences may end up without samples.
 pub fn rewritten(rng: &mut Rng, source: &Source, one_chunk: bool) -> Rewritten {
     let line = |stream: &Stream| {
         let kind = if stream.sparse { "sparse" } else { "dense" };
@@ -72,7 +71,7 @@ fn lengths(rng: &mut Rng, plan: &Plan) -> Vec<u64> {
     (0..=rng.below(most)).map(|_| length(rng)).collect()
 }
 
-/// Appends a chunk; returns its samples.
+/// Appends a chunk. Returns its number of samples.
 fn write_chunk(rng: &mut Rng, plan: &Plan, source: &Source, lengths: &[u64], file: &mut Vec<u8>) -> u32 {
     // One of the streams has as many samples as the sequence, others may have fewer.
     let full: Vec<usize> = lengths.iter().map(|_| rng.below(source.streams.len())).collect();
@@ -106,7 +105,7 @@ fn write_sequence(rng: &mut Rng, source: &Source, stream: &Stream, samples: u64,
     counts.iter().for_each(|&count| file.extend((count as i32).to_le_bytes()));
 }
 
-/// A value of any bits except a NaN: all NaNs print alike, whatever their bits.
+/// Appends a value with any bits except a NaN's: all NaNs print alike.
 fn value(rng: &mut Rng, source: &Source, file: &mut Vec<u8>) {
     let unit = rng.range(0, 2_000_000) as f64 / 1e6 - 1.0;
     let value = match rng.below(10) {

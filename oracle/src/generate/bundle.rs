@@ -1,4 +1,4 @@
-//! The keys of a bundle's files, and the number of samples that each key has in each file.
+//! Generates the keys of a bundle's files, and the number of samples of each key in each file.
 
 use super::rng::Rng;
 use super::{Format, Keys, Mode, Plan, Source};
@@ -8,7 +8,7 @@ use super::{Format, Keys, Mode, Plan, Source};
 pub enum Match {
     /// All files have the same keys.
     Whole,
-    /// Secondary files lack some of the first one's, but none a whole chunk's.
+    /// Secondary files lack some keys of the first file, but never those of a whole chunk.
     Partial,
     /// Secondary files may lack all keys of a chunk, or all keys.
     Lost,
@@ -27,7 +27,7 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
     if !binary && plan.sources[0].ids && !rng.once_in(3) {
         shuffle(rng, &mut keys);
         if rng.once_in(4) {
-            // A key that comes again is another sequence, unless it follows itself.
+            // A repeated key is another sequence, unless it follows itself.
             let again = keys[rng.below(keys.len())];
             if keys.last() != Some(&again) {
                 keys.push(again);
@@ -47,7 +47,7 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
         own.sort_unstable();
         own.dedup();
         if !source.ids {
-            // Lines are numbered, so that they cannot be in another order, only fewer or more.
+            // Lines are numbered, so they cannot be in another order, only fewer or more.
             let lines = match how {
                 Match::Whole => own.len() as u64,
                 Match::Partial | Match::Lost => rng.range(1, count + 3),
@@ -66,7 +66,7 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
             shuffle(rng, &mut own);
         }
         if rng.once_in(4) {
-            // Of several sequences with one key a sort picks one; the sort of more than 16
+            // If several sequences have the same key, a sort picks one, and sorting more than 16
             // sequences is unstable.
             for _ in 0..1 + rng.below(20) {
                 let again = own[rng.below(own.len())];
@@ -106,14 +106,14 @@ fn shuffle(rng: &mut Rng, keys: &mut [u64]) {
     }
 }
 
-/// The files of a bundle, without keys.
+/// Chooses the files of a bundle, without keys.
 pub fn sources(rng: &mut Rng, plan: &Plan) -> Vec<Source> {
     let count = 2 + usize::from(rng.once_in(3));
     let mut names = super::names();
     let definer = if rng.once_in(4) { Some(rng.below(count)) } else { None };
     (0..count)
         .map(|number| {
-            // CNTK takes a binary file as the first deserializer only.
+            // CNTK accepts a binary file only as the first deserializer.
             let binary = number == 0 && plan.keys == Keys::Numeric && rng.once_in(3);
             let streams = 1 + rng.below(2);
             let mut streams = super::streams(rng, &mut names, streams);

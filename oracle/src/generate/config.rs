@@ -1,10 +1,10 @@
-//! Configurations of a composite reader over the files of a case.
+//! Generates configurations of a composite reader over the files of a case.
 
 use super::bundle::Match;
 use super::rng::Rng;
 use super::{Format, Keys, Mode, Plan, Source};
 
-/// A configuration.
+/// Generates a configuration.
 pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
     let mut lines = head(rng, plan);
     if plan.keys != Keys::Numeric {
@@ -27,7 +27,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The reader's own keys.
+/// Generates the keys of the reader itself.
 pub fn head(rng: &mut Rng, plan: &Plan) -> Vec<String> {
     let mut lines = vec![format!("randomize = {}", plan.randomize)];
     if plan.randomize {
@@ -116,7 +116,7 @@ fn text(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> String 
     entries.join(" ; ")
 }
 
-/// The file describes its streams; some get other names.
+/// The file declares its streams; some are renamed.
 fn binary(rng: &mut Rng, source: &Source) -> String {
     let mut entries = vec![
         "type = \"CNTKBinaryFormatDeserializer\"".to_owned(),

@@ -1,10 +1,10 @@
-//! Random cases: data files, a configuration and a script of reader calls, all a function of one
-//! seed.
+//! Generates random cases: data files, a configuration and a script of reader calls, all a function
+//! of one seed.
 //!
-//! Only inputs that CNTK can read are drawn. Left out is input at which CNTK is known to crash or
-//! to deliver uninitialised memory (docs/differences.md): a last line without line feed whose
+//! Generates only inputs that CNTK can read. Left out is input at which CNTK is known to crash or
+//! to deliver uninitialized memory (docs/differences.md): a last line without line feed whose
 //! sample is too short, a rank that is too high, truncated minibatches with fewer parallel
-//! sequences than workers, counts in a binary file that contradict each other.
+//! sequences than workers, inconsistent counts in a binary file.
 
 mod binary;
 mod bundle;
@@ -25,7 +25,7 @@ pub use image::container;
 pub use rng::Rng;
 use serde_json::Value;
 
-/// What a case reads.
+/// The kind of data of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One text file.
@@ -49,7 +49,7 @@ impl Kind {
         ("image", Kind::Image),
     ];
 
-    /// By its name.
+    /// Finds a kind by its name.
     pub fn by_name(name: &str) -> Result<Kind> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == name);
         found
@@ -57,12 +57,12 @@ impl Kind {
             .with_context(|| format!("Kinds of cases: text, binary, bundle, htk, image; not {name}."))
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// The kind of a seed.
+    /// Returns the kind of a seed.
     fn of(seed: u64) -> Kind {
         match seed % 5 {
             0 => Kind::Binary,
@@ -91,7 +91,7 @@ enum Keys {
 }
 
 impl Keys {
-    /// A key as it stands in a text file.
+    /// Returns a key in its text form.
     fn text(self, key: u64) -> String {
         match self {
             Keys::Numeric => key.to_string(),
@@ -108,7 +108,7 @@ enum Format {
 }
 
 impl Format {
-    /// What names of files end in.
+    /// Returns the extension of file names.
     fn ending(self) -> &'static str {
         match self {
             Format::Text => "ctf",
@@ -132,13 +132,13 @@ struct Source {
     name: String,
     format: Format,
     streams: Vec<Stream>,
-    /// Lines begin with the ids of sequences.
+    /// Whether lines begin with the ids of sequences.
     ids: bool,
-    /// The data have mistakes.
+    /// Whether the data have errors.
     mistakes: bool,
-    /// A binary file has doubles.
+    /// Whether a binary file has doubles.
     double: bool,
-    /// Keys with the samples of each, if the bundle decides them and not the file.
+    /// Keys with the number of samples of each, if the bundle determines them.
     sequences: Option<Vec<(u64, Option<u64>)>>,
 }
 
@@ -227,12 +227,12 @@ fn one_binary(rng: &mut Rng, plan: &Plan) -> Source {
     }
 }
 
-/// Names whose alphabetical order is not the order in which they are written.
+/// Stream names that are not in alphabetical order.
 fn names() -> Vec<&'static str> {
     vec!["x", "y", "S0", "aa", "A1", "b", "label", "Feat"]
 }
 
-/// Streams with some of the names.
+/// Chooses streams with some of the names.
 fn streams(rng: &mut Rng, names: &mut Vec<&'static str>, count: usize) -> Vec<Stream> {
     (0..count)
         .map(|number| {
@@ -247,7 +247,7 @@ fn streams(rng: &mut Rng, names: &mut Vec<&'static str>, count: usize) -> Vec<St
         .collect()
 }
 
-/// A step with the first worker's rank, if it has a rank.
+/// Replaces the rank in a step, if any, by the first worker's.
 fn by_first_worker(step: &str) -> String {
     let mut words: Vec<&str> = step.split(' ').collect();
     if matches!(words[..], ["start" | "config", _, _, ..]) {
@@ -256,7 +256,7 @@ fn by_first_worker(step: &str) -> String {
     words.join(" ")
 }
 
-/// The case of a seed: of the given kind, or of the kind that the seed has.
+/// Generates the case of a seed, of the given kind or of the seed's kind.
 pub fn case(seed: u64, kind: Option<Kind>) -> Case {
     let mut rng = Rng::new(seed);
     let kind = kind.unwrap_or(Kind::of(seed));
@@ -271,7 +271,7 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         Kind::Bundle => bundle::keys(&mut rng, &mut plan),
         _ => Match::Whole,
     };
-    // Without randomization CNTK loses chunks of the first file whose keys are all missing in
+    // Without randomization, CNTK loses chunks of the first file if all their keys are missing in
     // another file.
     let config = config::write(&mut rng, &plan, how);
     let write = |source: &Source, rng: &mut Rng| match source.format {
@@ -282,14 +282,14 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         plan.sources.iter().map(|source| (source.name.clone(), write(source, &mut rng))).collect();
     let samples = match &plan.sources[0].sequences {
         Some(sequences) => sequences.iter().map(|(_, length)| length.unwrap_or(1)).sum(),
-        // An estimate: one for each line, or one for every 60 bytes.
+        // An estimate: one per line, or one per 60 bytes.
         None if kind == Kind::Text => files[0].1.iter().filter(|byte| **byte == b'\n').count() as u64,
         None => files[0].1.len() as u64 / 60,
     };
     let rewritten = (plan.sources[0].format == Format::Binary && rng.once_in(3))
         .then(|| binary::rewritten(&mut rng, &plan.sources[0], how == Match::Partial));
     Case {
-        // The comparison recognizes by the name the cases in which CNTK loses chunks.
+        // The comparison recognizes cases in which CNTK loses chunks by their name.
         name: if how == Match::Lost { format!("{seed}-bundle-missing") } else { seed.to_string() },
         config,
         files,

@@ -1,10 +1,10 @@
-//! Scripts: an epoch is started and read; between the minibatches the script asks for the state,
-//! changes sizes, restores a position, or starts an epoch.
+//! Generates scripts: an epoch is started and read; between minibatches the script requests the
+//! state, changes sizes, restores a position, or starts an epoch.
 
 use super::rng::Rng;
 use super::{Mode, Plan};
 
-/// A script for data of about `samples` samples.
+/// Generates a script for data of about `samples` samples.
 pub fn write(rng: &mut Rng, plan: &Plan, samples: u64) -> Vec<String> {
     let workers = *rng.pick(&[1, 1, 1, 2, 3, 4]);
     let cross = !rng.once_in(3);
@@ -43,7 +43,7 @@ fn start(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool, samples: u64) ->
     format!("start {} {limit} {epoch}", sizes(rng, plan, workers, cross))
 }
 
-/// Workers, rank, minibatch size, truncation, right splice, crossing.
+/// Generates workers, rank, minibatch size, truncation, right splice, and crossing.
 fn sizes(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool) -> String {
     let minibatch = if rng.once_in(200) {
         0
@@ -53,8 +53,8 @@ fn sizes(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool) -> String {
     } else {
         *rng.pick(&[1, 2, 3, 4, 5, 8, 9, 16, 50])
     };
-    // At the start of an epoch the configuration's truncation length counts; a change of sizes uses
-    // the step's.
+    // At the start of an epoch, the configuration's truncation length applies; a change of sizes
+    // uses the step's.
     let truncation = if rng.once_in(10) {
         rng.range(plan.truncation.min(plan.right_splice + 1), plan.truncation)
     } else {

@@ -1,17 +1,17 @@
-//! Text files: sequences of samples in lines, with all the freedom that the format allows, and some
-//! mistakes.
+//! Generates text files: sequences of samples in lines, with all the freedom of the format, and
+//! some errors.
 
 use super::rng::Rng;
 use super::{Keys, Mode, Plan, Source, Stream};
 
-/// Mistakes in a line. Most of them are malformed in one place and harmless in another.
+/// Errors in a line. Most of them are malformed in one place and harmless in another.
 const MISTAKES: [&[u8]; 30] = [
     b"a", b"1,2", b".5", b"nan", b"1e", b"--1", b"+-2", b"1:2", b"9999:1", b"1:", b"x", b":", b"1.5.5",
     b"1e39", b"0e400", b"||", b"| ", b"|q", b"|# c", b"|#", b"\t", b"\r", b"\x0b", b"#", b"\x00", b"\xff",
     b"-", b"1e+", b" 7", b"\n",
 ];
 
-/// A file's content. A bundle's source has its keys already; the keys of other sources are drawn
+/// Generates the content of a file. The keys of a bundle's file are given; other keys are drawn
 /// here.
 pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     let keys = match &source.sequences {
@@ -21,7 +21,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     let final_line_end = !rng.once_in(7);
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for (number, &(key, length)) in keys.iter().enumerate() {
-        // Values that a last sample without line end lacks are uninitialised memory in CNTK.
+        // Values missing from a last sample without line end are uninitialized memory in CNTK.
         let careful = number + 1 == keys.len() && !final_line_end;
         sequence(rng, plan, source, (key, length), careful, &mut lines);
     }
@@ -40,7 +40,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     text
 }
 
-/// Keys that ascend, mostly, without lengths.
+/// Generates mostly ascending keys, without lengths.
 fn ascending(rng: &mut Rng) -> Vec<(u64, Option<u64>)> {
     let most = *rng.pick(&[4, 19, 59, 199]);
     let sequences = 1 + rng.below(most);
@@ -58,7 +58,7 @@ fn ascending(rng: &mut Rng) -> Vec<(u64, Option<u64>)> {
     keys
 }
 
-/// The lines of one sequence.
+/// Generates the lines of one sequence.
 fn sequence(
     rng: &mut Rng,
     plan: &Plan,
@@ -108,8 +108,8 @@ fn sequence(
     }
 }
 
-/// Samples of a stream in a sequence. Truncated minibatches need the same number in all streams;
-/// the stream that defines the size may be shorter than others.
+/// Returns the number of samples of a stream in a sequence. Truncated minibatches need the same
+/// number in all streams; the stream that defines the size may be shorter than others.
 fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length: u64) -> u64 {
     if source.mistakes && rng.once_in(200) {
         return 0;
@@ -127,7 +127,7 @@ fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length:
     }
 }
 
-/// The values of a sample. A dense sample may lack values unless `careful`.
+/// Generates the values of a sample. A dense sample may lack values unless `careful`.
 fn sample(rng: &mut Rng, stream: &Stream, careful: bool) -> String {
     let values: Vec<String> = if stream.sparse {
         let count = rng.below(stream.dim.min(4) + 1);
@@ -141,7 +141,7 @@ fn sample(rng: &mut Rng, stream: &Stream, careful: bool) -> String {
     values.join(rng.pick::<&str>(&[" ", " ", " ", "\t", "  "]))
 }
 
-/// A number in one of the ways to write one.
+/// Generates a number in one of the possible notations.
 fn number(rng: &mut Rng) -> String {
     // From -1 to 1.
     let unit = rng.range(0, 2_000_000_000) as f64 / 1e9 - 1.0;
@@ -163,7 +163,7 @@ fn number(rng: &mut Rng) -> String {
     }
 }
 
-/// One to `most` digits.
+/// Generates one to `most` digits.
 fn digits(rng: &mut Rng, most: usize) -> String {
     let count = 1 + rng.below(most);
     (0..count).map(|_| char::from(b'0' + rng.below(10) as u8)).collect()

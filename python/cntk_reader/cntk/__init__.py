@@ -1,4 +1,4 @@
-"""Runs programs for CNTK's Python package: the names of ``cntk.io`` in CNTK 2.7.
+"""Runs programs written for CNTK's Python package: the names of ``cntk.io`` in CNTK 2.7.
 
 import cntk_reader.cntk as cntk_io                       # instead of: import cntk.io as cntk_io
 
@@ -6,8 +6,8 @@ source = cntk_io.MinibatchSource([deserializer], randomize=False, max_sweeps=1)
 minibatch = source.next_minibatch(64)
 minibatch[source.streams.features].data.asarray()
 
-New programs are better off with :mod:`cntk_reader` itself, on which this is a thin layer: everything that a source has there, it has
-here too.
+New programs should use :mod:`cntk_reader` itself. This is a thin layer over it, whose sources have
+the same members.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FULL_DATA_SWEEP = 2**64 - 2
 
 
 class TraceLevel(enum.IntEnum):
-    """How much a source logs."""
+    """The verbosity of a source's log."""
 
     Error = ERROR
     Warning = WARNING
@@ -78,13 +78,14 @@ def HTKMLFDeserializer(
     streams: Mapping[str, StreamDef],
     phoneBoundaries: bool = False,
 ) -> _HTKMLFDeserializer:
-    """Labels of frames as text: see :class:`cntk_reader.HTKMLFDeserializer`."""
+    """Returns a deserializer of frame labels as text: see
+    :class:`cntk_reader.HTKMLFDeserializer`."""
     return _HTKMLFDeserializer(label_mapping_file, streams, phoneBoundaries)
 
 
 def _no_device(name: str, value: object) -> None:
     if value is not None:
-        raise TypeError(f"{name} is {value!r}: minibatches lie in the memory of the processor, so leave it out.")
+        raise TypeError(f"{name} is {value!r}, but minibatches are in CPU memory: omit it.")
 
 
 def _name(stream: str | _StreamInformation) -> str:
@@ -92,7 +93,7 @@ def _name(stream: str | _StreamInformation) -> str:
 
 
 def _limited(samples: int | None, sweeps: int | None) -> tuple[int | None, int | None]:
-    """Converts CNTK's limits into ``max_samples`` and ``max_sweeps`` of :class:`cntk_reader.MinibatchSource`."""
+    """Converts CNTK's limits to ``max_samples`` and ``max_sweeps`` of a ``MinibatchSource``."""
     sweeps = None if sweeps == INFINITELY_REPEAT else sweeps
     if samples == FULL_DATA_SWEEP and sweeps is None:
         return None, 1
@@ -115,7 +116,7 @@ def _limited(samples: int | None, sweeps: int | None) -> tuple[int | None, int |
     max_errors=ERRORS,
 )
 class MinibatchSource(_source.MinibatchSource):
-    """Delivers minibatches as ``cntk.io.MinibatchSource`` does, with its arguments in its order."""
+    """Delivers minibatches like ``cntk.io.MinibatchSource``, with its arguments in its order."""
 
     _stream_class = StreamInformation
 
@@ -154,12 +155,12 @@ class MinibatchSource(_source.MinibatchSource):
         )
 
     def stream_infos(self) -> list[StreamInformation]:
-        """The streams, by number."""
+        """Returns the streams, by number."""
         return [info for info in self.streams.values() if isinstance(info, StreamInformation)]
 
     @explained("source.stream_info('features')", name=TEXT)
     def stream_info(self, name: str) -> StreamInformation:
-        """The stream of this name."""
+        """Returns the stream of this name."""
         return self[name]
 
     def __getitem__(self, name: str) -> StreamInformation:
@@ -182,13 +183,13 @@ class MinibatchSource(_source.MinibatchSource):
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> dict[Any, MinibatchData]:
-        """The next minibatch: its data by stream, or by the keys of ``input_map``.
+        """Returns the next minibatch: its data by stream, or by the keys of ``input_map``.
 
         At the end of the data it is empty.
         """
         _no_device("device", device)
         if input_map is not None and not isinstance(input_map, Mapping):
-            raise TypeError(f"input_map has to be a dictionary, and {input_map!r} is none.")
+            raise TypeError(f"input_map must be a dictionary, not {input_map!r}.")
         keys = {key: self.streams[_name(stream)].name for key, stream in (input_map or {}).items()}
         minibatch = super().next_minibatch(minibatch_size_in_samples, workers=num_data_partitions, rank=partition_index)
         if input_map is None:
@@ -196,12 +197,12 @@ class MinibatchSource(_source.MinibatchSource):
         return {key: MinibatchData(minibatch[name]) for key, name in keys.items()} if minibatch else {}
 
     def get_checkpoint_state(self) -> dict[str, int]:
-        """See :meth:`cntk_reader.MinibatchSource.cntk_state`."""
+        """Returns CNTK's state: see :meth:`cntk_reader.MinibatchSource.cntk_state`."""
         return self.cntk_state()
 
     @explained("source.restore_from_checkpoint(state)", checkpoint=STATE)
     def restore_from_checkpoint(self, checkpoint: State) -> None:
-        """See :meth:`cntk_reader.MinibatchSource.load_state_dict`."""
+        """Restores a state: see :meth:`cntk_reader.MinibatchSource.load_state_dict`."""
         self.load_state_dict(checkpoint)
 
     @property
@@ -214,12 +215,13 @@ class MinibatchSource(_source.MinibatchSource):
         self.restore_from_checkpoint(state)
 
     def is_infinite(self) -> bool:
-        """Whether nothing limits what is delivered."""
+        """Returns whether the delivered data are unlimited."""
         return not self._limits.has_end
 
 
 class _Minibatch(dict[Any, MinibatchData]):
-    """Data by stream. A stream whose shape was not known when it was described is found by name."""
+    """Data by stream. A stream whose shape was not known when it was described is looked up by
+    name."""
 
     def __missing__(self, stream: Any) -> MinibatchData:
         name = getattr(stream, "name", stream)

@@ -1,4 +1,4 @@
-"""Streams and minibatches as CNTK 2.7's Python package shows them."""
+"""Streams and minibatches as CNTK 2.7's Python package presents them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 _STORAGE = {"dense": 0, "sparse": 1}
 _ELEMENT = {"float32": 1, "float64": 2, "float16": 4, "int16": 6}
 
-#: Values of CNTK's masks: a column past the end of a sequence, inside of one, and its first column.
+#: Values of CNTK's masks: a column past the end of a sequence, within a sequence, and its first
+#: column.
 _GAP, _VALID, _BEGIN = 0, 1, 2
 
 
 class SampleLayout(tuple):  # type: ignore[type-arg]
-    """A shape, as CNTK's ``NDShape`` gives it."""
+    """A shape, like CNTK's ``NDShape``."""
 
     __slots__ = ()
 
     def dimensions(self) -> tuple[int, ...]:
-        """The dimensions."""
+        """Returns the dimensions."""
         return tuple(self)
 
 
@@ -79,12 +80,12 @@ class StreamInformation(_StreamInformation):
         return self.is_binary
 
     def as_string(self) -> str:
-        """The name and the shape."""
+        """Returns the name and the shape."""
         return f"{self.name}([{' x '.join(map(str, self.shape))}])"
 
 
 class Value:
-    """The values of a stream in a minibatch, as CNTK's ``Value`` has them: one sequence after the other, filled up with zeros."""
+    """The values of a stream in a minibatch, like CNTK's ``Value``: sequences padded with zeros."""
 
     def __init__(self, stream: StreamMinibatch) -> None:
         self._stream = stream
@@ -107,7 +108,10 @@ class Value:
 
     @property
     def mask(self) -> npt.NDArray[np.int8]:
-        """(sequences, samples of the longest): 2 at the beginning of a sequence, 1 at its other samples, 0 past its end."""
+        """The mask (sequences, samples of the longest).
+
+        It is 2 at the beginning of a sequence, 1 at its other samples, and 0 past its end.
+        """
         present = self._stream.padded_mask()
         mask = np.where(present, _VALID, _GAP).astype(np.int8)
         mask[:, :1] = np.where(present[:, :1], _BEGIN, _GAP)
@@ -115,16 +119,16 @@ class Value:
 
     @property
     def masked_count(self) -> int:
-        """Columns past the ends of sequences."""
+        """Number of columns past the ends of sequences."""
         return int((self.mask == _GAP).sum())
 
     def asarray(self) -> Values:
-        """The values, dense, of :attr:`shape`. Past the end of a sequence they are 0."""
+        """Returns the values, dense, of :attr:`shape`. Past the end of a sequence they are 0."""
         return self._stream.padded().array
 
     @declares(variable=Within("not needed here"))
     def as_sequences(self, variable: object = None) -> list[Values | csr_matrix]:
-        """The sequences; ``variable`` is not needed here."""
+        """Returns the sequences. ``variable`` is ignored."""
         return self._stream.as_sequences()
 
     def __len__(self) -> int:
@@ -138,14 +142,14 @@ class Value:
 
 
 class MinibatchData:
-    """A stream's part of a minibatch."""
+    """The data of a stream in a minibatch."""
 
     def __init__(self, stream: StreamMinibatch) -> None:
         self._stream = stream
 
     @property
     def data(self) -> Value:
-        """The values, with CNTK's ``asarray()``, ``shape`` and ``mask``: one row for each sequence."""
+        """The values, with CNTK's ``asarray()``, ``shape`` and ``mask``: one row per sequence."""
         return Value(self._stream)
 
     @property
@@ -175,7 +179,7 @@ class MinibatchData:
 
     @property
     def end_of_sweep(self) -> bool:
-        """Whether a sweep ends with this minibatch."""
+        """Whether the minibatch ends a sweep."""
         return self._stream.end_of_sweep
 
     @property
@@ -194,7 +198,7 @@ class MinibatchData:
         return self._stream.end_of_sweep
 
     def as_string(self) -> str:
-        """A line about it."""
+        """Returns a line that describes it."""
         return (
             f"MinibatchData(data={self.data!r}, samples={self._stream.num_samples}, seqs={self._stream.num_sequences})"
         )

@@ -1,7 +1,7 @@
-"""Transforms of images under the names that ``cntk.io.transforms`` has for them.
+"""Image transforms under the names that ``cntk.io.transforms`` uses.
 
-They write the keys that CNTK's helpers write, with its rounding of ratios. The classes of :mod:`cntk_reader` (``Crop``,
-``Scale`` ...) know more.
+They write the same keys as CNTK's helpers, with the same rounding of ratios. The classes of
+:mod:`cntk_reader` (``Crop``, ``Scale`` ...) support more options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["color", "crop", "mean", "scale"]
 
 
 def _number(value: float) -> str:
-    # CNTK writes numbers of single precision with six digits.
+    # CNTK writes single-precision numbers with six digits.
     return format(ctypes.c_float(value).value, ".6g")
 
 
@@ -53,9 +53,9 @@ def crop(
     aspect_ratio: Ratio = 1.0,
     jitter_type: str = "none",
 ) -> Section:
-    """Cuts a part out of images: ``"center"``, ``"randomside"``, ``"randomarea"`` or ``"multiview10"``.
+    """Crops images: ``"center"``, ``"randomside"``, ``"randomarea"`` or ``"multiview10"``.
 
-    The latter also needs ``ImageDeserializer(multi_view_crop=True)``, which CNTK's API cannot say.
+    The last one also needs ``ImageDeserializer(multi_view_crop=True)``, which CNTK's API lacks.
     """
     return {
         "type": "Crop",
@@ -85,7 +85,7 @@ def scale(
     scale_mode: str = "fill",
     pad_value: int = -1,
 ) -> Section:
-    """Gives images a size."""
+    """Scales images to a size."""
     return {
         "type": "Scale",
         "width": width,

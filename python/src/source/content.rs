@@ -1,5 +1,4 @@
-//! The parts of a source that is open: the reader, which one thread at a time uses, and how it
-//! ends.
+//! The state of an opened source: its reader, which one thread uses at a time, and its closing.
 
 use crate::ending::{detached, is_ending};
 use crate::errors::{IntoPython, guarded};
@@ -18,32 +17,32 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// A read that takes longer is slow: the next one looks for signals while it waits.
+/// A read that takes longer is slow: the next one checks for signals while waiting.
 const SLOW: Duration = Duration::from_millis(20);
-/// A read that takes less keeps the interpreter's lock. Beside a busy thread of Python, to get it
-/// back takes up to the interval in which threads of Python take turns, 5 ms.
+/// A read that takes less keeps the GIL. Reacquiring the GIL next to a busy Python thread takes up
+/// to Python's switch interval, 5 ms.
 const QUICK: Duration = Duration::from_millis(1);
-/// The time between two looks for signals.
-const PIECE: Duration = Duration::from_millis(50);
+/// Interval between two checks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Arguments of a read as they were given, and what they meant.
+/// The arguments of a read as passed: size, workers and rank.
 pub(super) type Asked = [Option<u64>; 3];
 
-/// The reader, which one thread at a time uses.
+/// The reader, which one thread uses at a time, and the state of reads.
 #[derive(Default)]
 pub(super) struct Opened {
     /// `None`: the source is closed.
     pub(super) reader: Option<Reader>,
-    /// The arguments of the last read. They mean what is in force.
+    /// The arguments of the last read, whose meaning is in force.
     pub(super) asked: Option<Asked>,
-    /// The next read may take long: the last one did, or it is the first one.
+    /// Whether the next read may take long: it is the first one, or the last one took long.
     pub(super) is_slow: bool,
-    /// The last read was so short that releasing the interpreter's lock would have taken longer.
+    /// Whether the last read was so short that releasing the GIL would have taken longer.
     pub(super) is_quick: bool,
 }
 
 impl Opened {
-    /// Does some work with the reader. After a panic nothing uses it any more.
+    /// Runs `work` with the reader. After a panic the reader is leaked and not used again.
     pub(super) fn with<R>(&mut self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
         let reader = self.reader.as_mut().ok_or_else(closed)?;
         let mut has_panicked = true;
@@ -59,20 +58,20 @@ impl Opened {
     }
 }
 
-/// The result of a watched call, whether the watchdog has cancelled it, and when it ended.
+/// The result of a watched call, whether the watchdog cancelled it, and when it ended.
 type Watched = (Result<()>, bool, Instant);
 
-/// The parts of a source that is open.
+/// The state of an opened source.
 pub(super) struct Content {
     pub(super) process: Process,
     pub(super) opened: Mutex<Opened>,
     pub(super) canceller: Canceller,
-    /// `cancel` was called, and its call has not ended yet.
+    /// Whether `cancel` was called and the cancelled call has not ended yet.
     pub(super) is_cancelled: AtomicBool,
     pub(super) described: Mutex<Option<Arc<Described>>>,
     pub(super) users: Vec<Arc<User>>,
     pub(super) transforms: Vec<Arc<PyTransform>>,
-    /// Counts loops, to recognize one that another one has taken the place of.
+    /// Number of loops begun so far, to detect loops that a later one has replaced.
     pub(super) loops: AtomicU64,
 }
 
@@ -81,18 +80,18 @@ pub(super) fn closed() -> Error {
 }
 
 impl Content {
-    /// The reader, for this call alone.
+    /// Locks the reader for this call.
     pub(super) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Opened>> {
         let locked = if self.process.is_current() {
             match self.opened.try_lock() {
                 Ok(opened) if opened.reader.is_none() => Err(closed()),
                 Ok(opened) => Ok(opened),
                 Err(TryLockError::WouldBlock) => Err(Error::state(
-                    "The source is in use, by another thread or by the call that this callback came from.",
+                    "The source is in use, by another thread or by the call that invoked this callback.",
                 )),
                 Err(TryLockError::Poisoned(_)) => {
                     Err(Error::internal("An earlier call of the source panicked.")
-                        .with_detail("The source cannot be used any more: make another one."))
+                        .with_detail("The source cannot be used any more: create another one."))
                 }
             }
         } else {
@@ -103,13 +102,13 @@ impl Content {
         locked.python(py)
     }
 
-    /// Does what takes no time.
+    /// Runs `work` that takes no time.
     pub(super) fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Reader) -> Result<R>) -> PyResult<R> {
         let mut opened = self.lock(py)?;
         opened.with(work).python(py)
     }
 
-    /// Does what takes little time, without the interpreter's lock.
+    /// Runs `work` that takes little time, without the GIL.
     pub(super) fn with_detached<R: Send>(
         &self,
         py: Python<'_>,
@@ -120,8 +119,9 @@ impl Content {
         detached(py, || opened.with(work)).python(py)
     }
 
-    /// Does what may take long: as a whole, or Ctrl-C ends it and it has changed nothing. If users'
-    /// code in it does not come back then, the source is closed, and its memory stays.
+    /// Runs `work` that may take long. Either it completes, or Ctrl-C interrupts it without any
+    /// effect. If users' code in it does not return after an interrupt, the source is closed and
+    /// its memory leaked.
     pub(super) fn interruptibly<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -136,9 +136,9 @@ impl Content {
         });
         match place.try_lock() {
             Ok(mut reader) => opened.reader = reader.take(),
-            // The call has panicked, and nothing uses the reader any more.
+            // The call has panicked; the reader is not used again.
             Err(TryLockError::Poisoned(reader)) => std::mem::forget(reader.into_inner().take()),
-            // The call goes on, and drops the reader when it ends.
+            // The call continues, and drops the reader when it ends.
             Err(TryLockError::WouldBlock) => {}
         }
         self.is_cancelled.store(false, Ordering::SeqCst);
@@ -146,12 +146,12 @@ impl Content {
         result
     }
 
-    /// Waits until the next read does not have to wait. Ctrl-C ends that: nothing is lost then,
-    /// because nothing was delivered, and the library goes on reading.
+    /// Waits until the next read will not block. Ctrl-C interrupts the wait without loss: nothing
+    /// was delivered, and the library continues reading.
     fn wait(&self, py: Python<'_>, opened: &mut Opened) -> PyResult<()> {
         let begun = Instant::now();
         let is_main = interrupt::is_main_thread(py);
-        // Getting the interpreter's lock back does not count.
+        // The time to reacquire the GIL does not count.
         let mut ended = None;
         if opened.is_quick && !self.runs_python() {
             ended = self.make_ready(py, opened, |work| work())?;
@@ -170,7 +170,7 @@ impl Content {
                 interrupt::note(true);
                 return Err(exception);
             }
-            let work = || (opened.with(|reader| reader.wait(PIECE)), Instant::now());
+            let work = || (opened.with(|reader| reader.wait(SIGNAL_INTERVAL)), Instant::now());
             let (result, end) = py.detach(work);
             self.is_cancelled.store(false, Ordering::SeqCst);
             ended = result.python(py)?.then_some(end);
@@ -183,8 +183,8 @@ impl Content {
         Ok(())
     }
 
-    /// Waits until the next read does not have to wait, but not for long. Returns when that was;
-    /// None if the watchdog has ended it.
+    /// Waits until the next read will not block, up to the watchdog's timeout. Returns when that
+    /// was, or `None` if the watchdog cancelled the wait.
     fn make_ready(
         &self,
         py: Python<'_>,
@@ -203,7 +203,7 @@ impl Content {
         }
     }
 
-    /// Whether reading may run Python code on other threads, which needs the interpreter's lock.
+    /// Returns whether reading may run Python code on other threads, which needs the GIL.
     fn runs_python(&self) -> bool {
         !self.users.is_empty()
             || !self.transforms.is_empty()
@@ -211,8 +211,8 @@ impl Content {
             || process::has_callback()
     }
 
-    /// The next minibatch, or step. Signals are looked for right before it is taken: an exception
-    /// of their handlers leaves it to the next call.
+    /// Returns the next minibatch or step. Signals are checked right before it is taken, so an
+    /// exception in a handler leaves it to the next call.
     pub(super) fn take(
         &self,
         py: Python<'_>,
@@ -236,17 +236,17 @@ impl Content {
         }
     }
 
-    /// Ends the reader: with the interpreter's lock, which this releases meanwhile.
+    /// Closes the reader. Releases the GIL meanwhile.
     pub(super) fn release(&self, py: Python<'_>) {
         let Ok(mut opened) = self.opened.try_lock() else { return };
         let Some(reader) = opened.reader.take() else { return };
         drop(opened);
         if !self.process.is_current() || is_ending() {
-            // Its threads do not exist here, or the memory goes with the process.
+            // Its threads do not exist in this process, or its memory is freed at process exit.
             std::mem::forget(reader);
         } else if callback::is_inside() || interrupt::has_interrupted() {
-            // This thread runs users' code that the end of the reader would wait for; or users'
-            // code may never come back. If there is no thread to be had, the reader stays.
+            // Closing the reader would wait for users' code, which is running on this thread or may
+            // never return. If no thread can be spawned, the reader is leaked.
             let place = Arc::new(Mutex::new(Some(reader)));
             let inside = Arc::clone(&place);
             let spawned = std::thread::Builder::new().name("cntk-end".to_owned()).spawn(move || {

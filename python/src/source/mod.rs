@@ -1,4 +1,4 @@
-//! A source of minibatches: the methods of its class.
+//! The class of sources of minibatches.
 
 mod content;
 
@@ -10,7 +10,7 @@ use crate::minibatch::{Described, Minibatch, Stream};
 use crate::transform::PyTransform;
 use crate::user::User;
 use crate::{callback, interrupt, options};
-use cntk_reader::language::{Config, Others, UserType};
+use cntk_reader::language::{Config, ExtensionTypes, UserType};
 use cntk_reader::{Error, Result};
 use cntk_reader_core::format::user::Registered;
 use cntk_reader_core::format::user::transform::{self, UserTransform};
@@ -37,13 +37,13 @@ impl Source {
         self.content.get().ok_or_else(closed).python(py)
     }
 
-    /// The number of the loop that was begun last.
+    /// Returns the number of the latest loop.
     pub fn loop_in_force(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.content(py)?.loops.load(Ordering::Relaxed))
     }
 
-    /// The next step, of the size and for the worker that the source was given; `None` at the end
-    /// of the steps.
+    /// Returns the next step, with the source's own size and worker, or `None` at the end of the
+    /// steps.
     pub fn next_step(slf: &Bound<'_, Self>) -> PyResult<Option<Minibatch>> {
         Source::_next(slf, true, None, None, None)
     }
@@ -54,7 +54,7 @@ impl Drop for Source {
         let Some(content) = self.content.take() else { return };
         let mut place = Some(content);
         let freed = Python::try_attach(|py| {
-            // The last reference to a user's object may go here, whose `__del__` runs then.
+            // This may drop the last reference to a user's object, whose `__del__` then runs.
             let _section = Section::enter(py);
             if let Some(content) = place.take() {
                 content.release(py);
@@ -64,13 +64,13 @@ impl Drop for Source {
             && let Some(content) = place.as_mut()
             && let Ok(opened) = content.opened.get_mut()
         {
-            // The interpreter has ended: the memory goes with the process.
+            // The interpreter has finalized: the memory is freed at process exit.
             std::mem::forget(opened.reader.take());
         }
     }
 }
 
-/// A whole number of exactly Python's type, which fits.
+/// Extracts an `int`, not an instance of a subclass, that fits. The outer `None`: anything else.
 fn plain(value: Option<&Bound<'_, PyAny>>) -> Option<Option<u64>> {
     match value {
         None => Some(None),
@@ -91,7 +91,7 @@ impl Source {
         Source { content: OnceLock::new() }
     }
 
-    /// Opens the reader, once.
+    /// Opens the reader. May be called only once.
     #[pyo3(signature = (*, options = None, text = None, path = None, reader = None, users, transforms))]
     fn _open_source(
         slf: &Bound<'_, Self>,
@@ -103,7 +103,7 @@ impl Source {
         transforms: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<()> {
         let py = slf.py();
-        // Users' objects are asked here.
+        // The constructors call methods of users' objects.
         let _section = Section::enter(py);
         let values = options.map(|options| options::values(py, options)).transpose()?;
         let own_users = users.iter().map(|(_, user)| User::new(user));
@@ -135,15 +135,15 @@ impl Source {
                 transform::register(&mut transforms, name, user)?;
             }
             let known: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
-            let others = Others { users: &types, transforms: &known, ..Others::default() };
+            let others = ExtensionTypes { users: &types, transforms: &known, ..ExtensionTypes::default() };
             let settings = config.settings(others)?;
             let opened = Reader::open_with(
                 &settings,
-                &reader::Others {
+                &reader::Extensions {
                     registered: &registered,
                     transforms: &transforms,
                     canceller: Some(&cancelled_by),
-                    ..reader::Others::default()
+                    ..reader::Extensions::default()
                 },
             );
             opened.map_err(|error| error.in_words_of(settings.front_end))
@@ -162,9 +162,9 @@ impl Source {
         slf.get().content.set(content).map_err(|_| Error::state("The source is open already.")).python(py)
     }
 
-    /// The streams: name, sparse, name of the type of their values, shape in NumPy's order, whether
-    /// they define the minibatch size, binary, number of classes. Shapes that are not known yet are
-    /// None.
+    /// Returns the streams: name, whether sparse, name of the element type, shape in NumPy's order,
+    /// whether they define the minibatch size, whether binary, number of classes. A shape that is
+    /// not known yet is None.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _streams(
         &self,
@@ -193,7 +193,7 @@ impl Source {
         })
     }
 
-    /// Has later minibatches describe their streams by these objects.
+    /// Sets the objects that describe the streams of later minibatches.
     fn _set_streams(&self, py: Python<'_>, by_name: &Bound<'_, PyDict>) -> PyResult<()> {
         let content = self.content(py)?;
         let numbers = PyDict::new(py);
@@ -212,13 +212,13 @@ impl Source {
         let corpus = content.with(py, |reader| Ok(Arc::clone(reader.corpus())))?;
         let (by_name, numbers) = (by_name.clone().unbind(), numbers.unbind());
         let described = Arc::new(Described { by_name, numbers, streams, corpus, is_open });
-        // The old value is dropped without the lock: that may run Python code.
+        // Dropping the old value may run Python code, so it is dropped without the lock.
         let _earlier = content.described.lock().map(|mut place| place.replace(described));
         Ok(())
     }
 
-    /// Samples, sequences and chunks of the data, each or None; whether keys are numbers, and
-    /// whether workers read in lockstep.
+    /// Returns the number of samples, sequences and chunks, each possibly None; whether keys are
+    /// numbers; and whether workers read in lockstep.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _info(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool, bool)> {
         self.content(py)?.with(py, |reader| {
@@ -228,7 +228,7 @@ impl Source {
         })
     }
 
-    /// The deserializers: name, type, samples, sequences, chunks.
+    /// Returns the deserializers: name, type, samples, sequences, chunks.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _members(
         &self,
@@ -254,7 +254,8 @@ impl Source {
         Ok((memory.window, memory.buffers, memory.index))
     }
 
-    /// Page-locks minibatches for a GPU from now on. False if there is no driver or no such device.
+    /// Page-locks minibatches for a GPU from now on. Returns False if there is no driver or no such
+    /// device.
     fn _lock_pages(&self, py: Python<'_>, device: i32, library: &str) -> PyResult<bool> {
         let Some(driver) = py.detach(|| Driver::load(library.as_ref(), device)) else { return Ok(false) };
         self.content(py)?.with(py, |reader| {
@@ -267,8 +268,8 @@ impl Source {
         self.content(py)?.with(py, |reader| Ok(reader.suggest_chunk_size(workers)))
     }
 
-    /// Starts an epoch: that with this number, or None: the next one of this size, or the rest of
-    /// one that was restored. Returns its number. A state of CNTK is restored in the same call.
+    /// Starts the epoch with this number; with None the next one of this size, or the rest of a
+    /// restored one. Returns its number. A CNTK state is restored in the same call.
     #[allow(clippy::too_many_arguments, reason = "the numbers of an epoch")]
     fn _start_epoch(
         &self,
@@ -296,7 +297,8 @@ impl Source {
         })
     }
 
-    /// The epoch in force: samples, sweeps, number, and whether it was resumed or is over.
+    /// Returns the current epoch: samples, sweeps, number, whether it was resumed, whether it is
+    /// over.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
     fn _current_epoch(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64, bool, bool)>> {
         self.content(py)?.with(py, |reader| {
@@ -307,7 +309,7 @@ impl Source {
         })
     }
 
-    /// Size, workers and rank in force; the truncation in force stays.
+    /// Sets size, workers and rank, and keeps the truncation.
     fn _configure(&self, py: Python<'_>, size: u64, workers: u64, rank: u64) -> PyResult<()> {
         let content = self.content(py)?;
         content.lock(py)?.asked = None;
@@ -320,13 +322,14 @@ impl Source {
         if is_slow { content.interruptibly(py, work) } else { content.with_detached(py, work) }
     }
 
-    /// Size, workers and rank in force.
+    /// Returns the current size, workers and rank.
     fn _config(&self, py: Python<'_>) -> PyResult<(u64, u64, u64)> {
         let config = self.content(py)?.with(py, |reader| reader.config())?;
         Ok((config.minibatch_size, config.workers, config.rank))
     }
 
-    /// The next minibatch, as CNTK reads it, or the next step; None at the end of the steps.
+    /// Returns the next minibatch, as CNTK reads it, or the next step; None at the end of the
+    /// steps.
     fn _next(
         slf: &Bound<'_, Self>,
         is_step: bool,
@@ -338,7 +341,7 @@ impl Source {
         let _section = Section::enter(py);
         let content = slf.get().content(py)?;
         let mut opened = content.lock(py)?;
-        // A type that is equal to a number, such as True or 1.0, is none.
+        // Values that only compare equal to an `int`, such as True or 1.0, do not count.
         let asked = plain(size).zip(plain(workers)).zip(plain(rank));
         let asked = asked.map(|((size, workers), rank)| [size, workers, rank]);
         if asked.is_none() || opened.asked != asked {
@@ -362,7 +365,7 @@ impl Source {
         Ok(Some(Minibatch::new(minibatch, &described)))
     }
 
-    /// Arguments of reads mean something else now.
+    /// Forgets the arguments of the last read, because their meaning has changed.
     fn _forget_arguments(&self, py: Python<'_>) -> PyResult<()> {
         self.content(py)?.lock(py)?.asked = None;
         Ok(())
@@ -382,7 +385,7 @@ impl Source {
         })
     }
 
-    /// CNTK's state.
+    /// Returns CNTK's state.
     fn _state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = self.content(py)?.with_detached(py, |reader| Ok(reader.state()))?;
         let entries = PyDict::new(py);
@@ -396,17 +399,17 @@ impl Source {
         self.content(py)?.interruptibly(py, move |reader| set_state(reader, &state))
     }
 
-    /// A loop begins: its number. Loops that began before cannot go on.
+    /// Begins a loop and returns its number. Earlier loops cannot continue.
     fn _enter_loop(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.content(py)?.loops.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it
-    /// raises a :class:`ReaderError` of the kind ``cancelled``, and has changed nothing. Made
-    /// again, it continues where it stood, and no minibatch is lost.
+    /// Cancels the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`:
+    /// it raises a :class:`ReaderError` of the kind ``cancelled`` and has no effect. Repeating it
+    /// continues at the same place, and no minibatch is lost.
     ///
-    /// False if no call is in progress: then nothing happens, and the next call is not affected.
-    /// May be called from any thread.
+    /// Returns False if no call is in progress: then nothing happens, and the next call is not
+    /// affected. May be called from any thread.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
         let content = self.content(py)?;
         content.is_cancelled.store(true, Ordering::SeqCst);
@@ -417,15 +420,15 @@ impl Source {
         Ok(is_running)
     }
 
-    /// Whether this process opened the source, and may read from it. In the child of a fork
-    /// :meth:`MinibatchSource.reopen` it.
+    /// Whether this process opened the source and may read from it. In a forked child, call
+    /// :meth:`MinibatchSource.reopen`.
     #[getter]
     fn is_of_this_process(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.content(py)?.process.is_current())
     }
 
-    /// Ends the source; waits for a user's deserializer that is loading, unless Ctrl-C has ended
-    /// the last call. May be called again.
+    /// Closes the source. Waits for a user's deserializer that is loading, unless Ctrl-C
+    /// interrupted the last call. May be called repeatedly.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(content) = self.content.get() else { return Ok(()) };
         let is_closed = content.opened.try_lock().is_ok_and(|opened| opened.reader.is_none());
@@ -448,7 +451,7 @@ impl Source {
         })
     }
 
-    /// The interpreter ends: frees the reader, unless a thread is inside of it.
+    /// Frees the reader at finalization, unless a thread is using it.
     fn _end(&self, py: Python<'_>) {
         let Some(content) = self.content.get() else { return };
         if interrupt::has_interrupted() || !content.process.is_current() {
@@ -480,7 +483,7 @@ fn set_state(reader: &mut Reader, state: &[(String, u64)]) -> Result<()> {
     reader.set_state(&state)
 }
 
-/// Ctrl-C has left a `with` statement: users' code may be stuck.
+/// Records that Ctrl-C left a `with` statement: users' code may be stuck.
 #[pyfunction]
 fn note_interrupt() {
     interrupt::note(true);

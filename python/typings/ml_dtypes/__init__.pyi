@@ -1,3 +1,3 @@
-"""Stands in for the real package, which NumPy needs for bfloat16 alone: everything in it has any type."""
+"""A stub for the real package, which NumPy needs only for bfloat16."""
 
 def __getattr__(name: str): ...

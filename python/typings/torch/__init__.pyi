@@ -1,4 +1,4 @@
-"""Stands in for the real package, which is too large to install for checking alone: everything in it has any type."""
+"""A stub for the real package, which is too large to install just for checking."""
 
 class Tensor:
     def __getattr__(self, name: str): ...

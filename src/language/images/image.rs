@@ -1,4 +1,4 @@
-//! The keys of the deserializers of images: `ImageDeserializer` and `Base64ImageDeserializer`.
+//! The keys of the image deserializers `ImageDeserializer` and `Base64ImageDeserializer`.
 
 use super::{Common, transforms};
 use crate::language::composite::read_level;
@@ -11,8 +11,8 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// Columns times rows of an image that are decoded at most, unless `maxPixels` says otherwise.
-pub(super) const DEFAULT_MAX_PIXELS: u64 = cntk_reader_core::limits::MOST_PIXELS;
+/// Maximum of columns times rows of an image to decode, unless `maxPixels` is set.
+pub(super) const DEFAULT_MAX_PIXELS: u64 = cntk_reader_core::limits::MAX_PIXELS;
 
 /// Reads an element of `deserializers`.
 pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Result<ImageOptions> {
@@ -26,7 +26,7 @@ pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Resul
     Ok(ImageOptions { reproducible, transforms, pixels, ..options })
 }
 
-/// Reads a section without its transforms.
+/// Reads a section except for its transforms.
 pub(super) fn read_single(base64: bool, section: &Section, element: ElementType) -> Result<ImageOptions> {
     let input = section.section("input")?;
     let streams = Streams::of(
@@ -67,15 +67,15 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
     })
 }
 
-/// Names of the two streams.
+/// Names of the image and label streams.
 pub(super) struct Streams {
     pub features: String,
     pub labels: String,
-    /// Those with the key `draw`, which CNTK does not know.
+    /// Streams with the key `draw`, which CNTK does not know.
     draws: Vec<String>,
 }
 
-/// The stream with `draw = true`, if there is one.
+/// Returns the stream with `draw = true`, if there is one.
 fn read_draws(input: &Section, streams: &Streams) -> Result<Option<String>> {
     let mut found = None;
     for name in &streams.draws {
@@ -96,11 +96,11 @@ fn read_draws(input: &Section, streams: &Streams) -> Result<Option<String>> {
 }
 
 impl Streams {
-    /// Finds the section with the key `feature_key` and the one with `labelDim`, by opening every value of `input` as a section.
-    /// `who` and `one_of_each` are how CNTK's messages begin.
+    /// Finds the section with the key `feature_key` and the one with `labelDim`, by opening every
+    /// value of `input` as a section. CNTK's messages begin with `who` and `one_of_each`.
     pub fn of(input: &Section, feature_key: &str, who: &str, one_of_each: &str) -> Result<Streams> {
         let (mut features, mut labels, mut draws) = (Vec::new(), Vec::new(), Vec::new());
-        // What is looked at here does not count as read.
+        // Lookups here do not count as reads.
         let unlogged = input.unlogged();
         for name in unlogged.keys() {
             let stream = unlogged.child(name)?;
@@ -147,7 +147,7 @@ fn listed(names: &[String]) -> String {
     format!("'{}'", names.join("', '"))
 }
 
-/// `labelDim`: the number of classes.
+/// Reads `labelDim`, the number of classes.
 pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
     let classes = stream.required::<u64>("labelDim")?;
     if classes > LARGEST_SPARSE_DIM {
@@ -163,7 +163,7 @@ pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
     Ok(classes)
 }
 
-/// `maxPixels`: a guard of ours.
+/// Reads `maxPixels`, a safeguard that CNTK does not have.
 pub(super) fn read_max_pixels(section: &Section) -> Result<u64> {
     section.get_or("maxPixels", DEFAULT_MAX_PIXELS)
 }

@@ -1,5 +1,6 @@
-//! Readers chosen by `readerType = "ImageReader"`: images and labels in sections of the reader's own, and the keys of all
-//! transforms in that of the images. Keys are looked up outwards without a limit.
+//! Readers chosen by `readerType = "ImageReader"`: images and labels have their own sections in the
+//! reader's section, and the keys of all transforms are in the images' section. Missing keys are
+//! looked up in all enclosing sections.
 
 use super::image::{self, Streams};
 use super::transforms;
@@ -14,7 +15,7 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// The settings of the section of an old-style reader of images.
+/// Reads the settings of the section of a legacy image reader.
 pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSettings> {
     let prefetch = read_common(section)?;
     let one_of_each = "ImageReader currently supports a single feature and label stream.";
@@ -27,7 +28,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     let order = read_order(section)?;
     let is_gray = |transform: &TransformOptions| matches!(transform, TransformOptions::Scale(scale) if scale.channels == 1);
     let grayscale = section.get_or("grayscale", transforms.iter().any(is_gray))?;
-    // The number of threads is the library's own affair.
+    // The library chooses the number of threads itself.
     section.get_or("numCPUThreads", 0)?;
     let verbosity = read_level(section, "verbosity")?;
     let is_multi_view = |transform: &TransformOptions| matches!(transform, TransformOptions::Crop(crop) if crop.kind == CropKind::MultiView10);
@@ -78,7 +79,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     })
 }
 
-/// `mbFormat`: whether samples are planes, or interleaved as images are decoded.
+/// Reads `mbFormat`: whether samples are planes, or interleaved as decoded.
 fn read_is_transposed(features: &Section) -> Result<bool> {
     let format = features.text_or("mbFormat", "nchw")?;
     match format.to_ascii_lowercase().as_str() {
@@ -94,7 +95,7 @@ fn read_is_transposed(features: &Section) -> Result<bool> {
     }
 }
 
-/// `randomize`: all images in another order for each sweep, or the map file's own.
+/// Reads `randomize`: a new order of all images for each sweep, or the order of the map file.
 fn read_order(section: &Section) -> Result<Order> {
     let text = section.text_or("randomize", "auto")?;
     if text.eq_ignore_ascii_case("auto") {

@@ -17,11 +17,11 @@ use cntk_reader_core::format::options::{Adapter, Format};
 use cntk_reader_core::stream::ElementType;
 use std::sync::Arc;
 
-/// The types that stand for them in configurations.
+/// The `type` of each deserializer in configurations.
 pub(in crate::language) const TYPE: &str = "ImageDeserializer";
 pub(in crate::language) const BASE64_TYPE: &str = "Base64ImageDeserializer";
 
-/// Facts that the section of a deserializer does not state, but its reader knows.
+/// Settings of the reader that apply to a deserializer.
 #[cfg_attr(not(feature = "images"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Common<'a> {
@@ -31,20 +31,20 @@ pub(in crate::language) struct Common<'a> {
     pub scope: Scope<'a>,
 }
 
-/// Facts that the section of a transform does not state, but its reader knows.
+/// Settings of the reader that apply to a transform.
 #[cfg_attr(not(feature = "images"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Scope<'a> {
-    /// The module of the deserializer, which has the transforms that name no other module.
+    /// The deserializer's module, which also provides the transforms that name no module.
     pub module: &'a str,
-    /// Names of users' transforms.
+    /// Names of user-defined transforms.
     pub users: &'a [&'a str],
 }
 
-/// Whether a stream of a deserializer has a transform of a module that the library does not have.
-/// Errors of the section are found elsewhere.
+/// Returns whether a stream of a deserializer has a transform of a module that the library does not
+/// have. Errors in the section are reported elsewhere.
 pub(in crate::language) fn has_foreign(deserializer: &Section) -> bool {
-    // Keys that are looked at here do not count as read.
+    // Lookups here do not count as reads.
     let Ok(input) = deserializer.unlogged().section("input") else { return false };
     let names_other = |transform: &Section| {
         transform.exists_here("module")
@@ -62,7 +62,7 @@ pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Resul
     Ok(Box::new(image::read(base64, section, common)?))
 }
 
-/// Tolerates this many images that cannot be read, if the deserializer has images.
+/// Sets the number of unreadable images to tolerate, if the deserializer has images.
 pub(super) fn tolerate(one: &mut dyn Format, max_errors: u64) {
     #[cfg(feature = "images")]
     if let Some(image) = one.of_mut::<ImageOptions>() {
@@ -72,9 +72,9 @@ pub(super) fn tolerate(one: &mut dyn Format, max_errors: u64) {
     let _ = (one, max_errors);
 }
 
-/// Reads the transforms of a deserializer that is not for images: CNTK 2.7 has none. `number`: the
-/// deserializer's. Those of streams without `imageShape` are passed over if that `must` be there;
-/// otherwise the streams have shapes of their own.
+/// Reads the transforms of a deserializer of other data than images, which CNTK 2.7 does not have.
+/// `number` is the deserializer's. With `must`, transforms of streams without `imageShape` are
+/// skipped; otherwise the streams have shapes of their own.
 #[cfg(feature = "images")]
 pub(super) fn read_streams(
     deserializer: &Section,
@@ -86,7 +86,7 @@ pub(super) fn read_streams(
     transforms::read_streams(deserializer, number, must, reproducible, scope)
 }
 
-/// Options of a section with `readerType = "ImageReader"`.
+/// Reads a section with `readerType = "ImageReader"`.
 #[cfg(feature = "images")]
 pub(super) fn read_legacy(section: &Section, element: ElementType) -> Result<ReaderSettings> {
     legacy::read(section, element)
@@ -98,7 +98,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
     image::read_single(base64, section, element)
 }
 
-/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+/// Reads the options of one transform of the image module, as CNTK's composite reader passes them.
 #[cfg(feature = "images")]
 pub(super) fn read_transform(section: &Section, name: &str) -> Result<TransformOptions> {
     transforms::read_single(section, name)

@@ -1,6 +1,7 @@
-//! Transforms of images: `transforms = ( [ type = "Crop" ; ... ] : [ type = "Scale" ; ... ] )` in the section of a stream.
+//! Transforms of images: `transforms = ( [ type = "Crop" ; ... ] : [ type = "Scale" ; ... ] )` in
+//! the section of a stream.
 //!
-//! The order of the reads decides which of several mistakes is reported, and is CNTK's.
+//! The order of the reads is CNTK's: it decides which of several mistakes is reported.
 
 use super::Scope;
 use crate::language::convert::FromValue;
@@ -17,7 +18,7 @@ use cntk_reader_core::option;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
-/// The types of transforms that CNTK's module for images has.
+/// The transform types of CNTK's image module.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
 
 /// Reads the array `transforms` of a stream's section.
@@ -30,8 +31,9 @@ pub(super) fn read(stream: &Section, scope: Scope<'_>) -> Result<Vec<TransformOp
     Ok(transforms)
 }
 
-/// Reads the transforms of a deserializer that is not for images: CNTK 2.7 has none. `number`: the deserializer's. Those of
-/// streams without `imageShape` are passed over if that `must` be there; otherwise the streams have shapes of their own.
+/// Reads the transforms of a deserializer of other data than images, which CNTK 2.7 does not have.
+/// `number` is the deserializer's. With `must`, transforms of streams without `imageShape` are
+/// skipped; otherwise the streams have shapes of their own.
 pub(super) fn read_streams(
     deserializer: &Section,
     number: usize,
@@ -63,7 +65,7 @@ pub(super) fn read_streams(
     Ok(Some(Arc::new(TransformedStreams { deserializer: number, streams })))
 }
 
-/// `imageShape`: channels, columns, rows.
+/// Reads `imageShape`: channels, columns, rows.
 fn read_image_shape(stream: &Section) -> Result<[usize; 3]> {
     let shape = stream.array("imageShape")?.values::<u64>()?;
     if let [channels, width, height] = *shape.as_slice()
@@ -72,7 +74,7 @@ fn read_image_shape(stream: &Section) -> Result<[usize; 3]> {
     {
         return Ok([channels, width, height].map(|dimension| dimension as usize));
     }
-    let message = format!("'imageShape' in '{}' is no shape of an image.", stream.path());
+    let message = format!("'imageShape' in '{}' is not an image shape.", stream.path());
     let why = "Expected 'channels:columns:rows', each at least 1; the channels vary fastest.";
     Err(wrong(stream, "imageShape", InvalidArgument, message, why))
 }
@@ -107,9 +109,10 @@ fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
     }
 }
 
-/// Reads the section of one of the library's own transforms, whose type is `name`. None: there is no such type.
+/// Reads the section of one of the library's transforms, of type `name`. None if there is no such
+/// type.
 fn read_native(section: &Section, name: &str) -> Result<Option<TransformOptions>> {
-    // CNTK converts the seed of every transform, and first of all.
+    // CNTK converts the seed of every transform, before anything else.
     let seed = || section.get_or("seed", 0u32);
     Ok(Some(match name {
         "Crop" => TransformOptions::Crop(read_crop(section, seed()?)?),
@@ -123,7 +126,7 @@ fn read_native(section: &Section, name: &str) -> Result<Option<TransformOptions>
     }))
 }
 
-/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+/// Reads the options of one transform of the image module, as CNTK's composite reader passes them.
 pub(super) fn read_single(section: &Section, name: &str) -> Result<TransformOptions> {
     section.ignore(&["type", "module", "precision"]);
     read_native(section, name)?.ok_or_else(|| unknown(section, name))
@@ -135,10 +138,10 @@ fn unknown(section: &Section, name: &str) -> Error {
     section.blame("type", Error::config(Runtime, message).with_detail(detail))
 }
 
-/// A transform that is not the library's own: its keys are for whoever makes it.
+/// Reads a user-defined transform, whose keys are not interpreted here.
 fn user(name: String, section: &Section) -> Result<TransformOptions> {
     section.ignore(&section.keys().collect::<Vec<_>>());
-    // Not inherited from the sections around.
+    // Not inherited from enclosing sections.
     let seed = if section.exists_here("seed") { section.parsed_or("seed", 0)? } else { 0 };
     Ok(TransformOptions::User(UserTransformOptions { name, seed }))
 }
@@ -155,7 +158,8 @@ fn expected(scope: Scope<'_>) -> String {
     text
 }
 
-/// All transforms of a reader that has their keys in one section, in the order in which it applies them.
+/// Reads all transforms of a reader that has their keys in one section, in the order in which it
+/// applies them.
 pub(super) fn read_all(section: &Section, is_transposed: bool) -> Result<Vec<TransformOptions>> {
     let seed = section.get_or("seed", 0)?;
     let mut transforms = vec![
@@ -170,7 +174,7 @@ pub(super) fn read_all(section: &Section, is_transposed: bool) -> Result<Vec<Tra
     Ok(transforms)
 }
 
-/// An error about a key, in CNTK's words.
+/// Returns an error about a key, in CNTK's words.
 fn wrong(
     section: &Section,
     key: &str,
@@ -185,7 +189,7 @@ fn wrong(
 }
 
 fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
-    // The name in older versions of CNTK. CNTK 2.7 ignores the key, as it ignores all unknown ones.
+    // Older versions of CNTK used this name. CNTK 2.7 ignores it, like all unknown keys.
     section.renamed("cropRatio", "sideRatio");
     let size = read_crop_size(section)?;
     let side = read_ratio(section, "side")?;
@@ -200,7 +204,7 @@ fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
         }
     };
     let aspect = read_pair::<f32>(section, "aspectRatio", "1.0")?;
-    // CNTK takes infinity, and converts what comes of it to an integer.
+    // CNTK accepts infinity, and converts the resulting value to an integer.
     if !(aspect.0 > 0.0 && aspect.0 <= aspect.1 && aspect.1.is_finite()) {
         let message = "Invalid aspectRatio value, aspectMin must > 0 and <= aspectMax";
         let why = "Expected one number, or 'least:greatest'.";
@@ -223,7 +227,7 @@ fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
         _ => {
             let message = format!("Invalid crop type: {name}.");
             let why = match name.to_ascii_lowercase().as_str() {
-                // The name in older versions of CNTK.
+                // Older versions of CNTK used this name.
                 "random" => {
                     "Did you mean 'RandomSide'? It takes a part of any place whose size 'sideRatio' or 'areaRatio' gives; older \
                      versions of CNTK called it 'Random'. Expected 'Center', 'RandomSide', 'RandomArea' or 'MultiView10'."
@@ -245,7 +249,7 @@ fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
     })
 }
 
-/// `cropSize`: columns and rows; (0, 0) if they are not given.
+/// Reads `cropSize`: columns and rows; (0, 0) if it is not given.
 fn read_crop_size(section: &Section) -> Result<(u32, u32)> {
     let (width, height) = read_pair::<i32>(section, "cropSize", "0")?;
     match (u32::try_from(width), u32::try_from(height)) {
@@ -258,7 +262,7 @@ fn read_crop_size(section: &Section) -> Result<(u32, u32)> {
     }
 }
 
-/// `sideRatio` or `areaRatio`; `None` if it is 0. The numbers are of single precision.
+/// Reads `sideRatio` or `areaRatio`, in single precision; `None` if it is 0.
 fn read_ratio(section: &Section, of: &str) -> Result<Option<(f64, f64)>> {
     let key = &format!("{of}Ratio");
     let (least, most) = read_pair::<f32>(section, key, "0.0")?;
@@ -272,12 +276,13 @@ fn read_ratio(section: &Section, of: &str) -> Result<Option<(f64, f64)>> {
     Err(wrong(section, key, Runtime, message, "Expected one number, or 'least:greatest'."))
 }
 
-/// One value, which stands for both, or two; CNTK converts further ones and ignores them.
+/// Reads one value, which stands for both, or two; like CNTK, converts any further ones and ignores
+/// them.
 fn read_pair<T: FromValue + Copy>(section: &Section, key: &str, default: &str) -> Result<(T, T)> {
     match *section.array_or(key, default)?.values::<T>()?.as_slice() {
         [both] => Ok((both, both)),
         [first, second, ..] => Ok((first, second)),
-        // CNTK reads beyond the array.
+        // CNTK reads out of bounds here.
         [] => {
             let message = format!("'{key}' in '{}' has no value.", section.path());
             let error = Error::config(InvalidArgument, message);
@@ -345,7 +350,7 @@ fn dimension(value: u64) -> Option<u32> {
     u32::try_from(value).ok().filter(|_| (1..=LARGEST_SIDE).contains(&value))
 }
 
-/// Whether an image of doubles of this size has an address range.
+/// Returns whether an image of doubles of this size fits into the address space.
 pub(super) fn is_possible(width: u32, height: u32, channels: u32) -> bool {
     let bytes = u128::from(width) * u128::from(height) * u128::from(channels) * 8;
     bytes <= isize::MAX as u128
@@ -354,7 +359,7 @@ pub(super) fn is_possible(width: u32, height: u32, channels: u32) -> bool {
 fn read_color(section: &Section, seed: u32) -> Result<ColorOptions> {
     let radius = |key: &str| {
         let radius = section.parsed_or(key, 0.0)?;
-        // CNTK takes NaN, and makes every value NaN.
+        // CNTK accepts NaN, which makes every value NaN.
         if (0.0..=1.0).contains(&radius) {
             return Ok(radius);
         }
@@ -379,7 +384,7 @@ fn read_intensity(section: &Section, seed: u32) -> Result<IntensityOptions> {
     Ok(IntensityOptions { std_dev, file, seed })
 }
 
-/// A path that need not be given.
+/// Reads an optional path.
 fn read_path(section: &Section, key: &str) -> Result<Option<String>> {
     section.path_or_none(key)
 }

@@ -1,7 +1,8 @@
-//! The keys of the deserializers for speech: HTK features, labels (MLF) as text and binary, lattices.
+//! The keys of the speech deserializers: HTK features, labels (MLF) as text and binary, lattices.
 //!
-//! CNTK looks each key up from one of three sections outwards: that of the stream, `input` around it, or that of the
-//! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
+//! CNTK starts the lookup of each key in one of three sections: the stream's, the enclosing
+//! `input`, or the deserializer's. The order of the reads is CNTK's: it decides which of several
+//! mistakes is reported.
 
 use super::{Common, SpeechType};
 use crate::language::composite::read_level;
@@ -12,17 +13,17 @@ use crate::language::text;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use cntk_reader_core::file::{Confinement, DataFile, address};
 use cntk_reader_core::format::options::Format;
-use cntk_reader_core::limits::MOST_LABEL_CLASSES;
+use cntk_reader_core::limits::MAX_LABEL_CLASSES;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::option;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::{Error, ErrorKind, Result};
 
-/// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
+/// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` is set.
 const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;
 
 impl SpeechType {
-    /// Labels and lattices only come with the utterances of other deserializers.
+    /// Fails for labels and lattices, which need the utterances of another deserializer.
     fn check_primary(self) -> Result<()> {
         let error = match self {
             SpeechType::Features => return Ok(()),
@@ -47,7 +48,8 @@ pub fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<Box<
     read_stream(kind, section, || SpeechStream::first_of(section), common)
 }
 
-/// Reads a deserializer of the kind: keys of the whole deserializer from its section, then those of its stream.
+/// Reads a deserializer of this kind: first the keys of the deserializer's section, then the
+/// stream's keys.
 pub(super) fn read_stream(
     kind: SpeechType,
     section: &Section,
@@ -81,17 +83,19 @@ pub(super) fn read_stream(
     })
 }
 
-/// The one stream of a deserializer for speech, with the sections that its keys are looked up from.
+/// The single stream of a speech deserializer, with the sections in which its keys are looked up.
 pub(super) struct SpeechStream {
     pub name: String,
     /// The section of the stream.
     pub stream: Section,
-    /// Where `maxSequenceSize` and `definesMBSize` are looked up: `input`, or the stream's section in old configurations.
+    /// Where `maxSequenceSize` and `definesMBSize` are looked up: `input`, or the stream's section
+    /// in legacy configurations.
     pub sizes: Section,
 }
 
 impl SpeechStream {
-    /// The stream of an element of `deserializers`: the first one of `input`. CNTK ignores the others.
+    /// Returns the stream of an element of `deserializers`: the first one of `input`. CNTK ignores
+    /// the others.
     pub fn first_of(deserializer: &Section) -> Result<SpeechStream> {
         let input = deserializer.section("input")?;
         let Some(name) = input.keys().next().map(str::to_owned) else {
@@ -104,7 +108,7 @@ impl SpeechStream {
     }
 }
 
-/// `chunkSizeInBytes` of labels and lattices.
+/// Reads `chunkSizeInBytes` of labels and lattices.
 fn read_chunk_size(section: &Section) -> Result<u64> {
     let size = section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)?;
     if size == 0 {
@@ -152,9 +156,9 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         &["labelDim", "dim"],
         "Labels must specify dimension: 'dim/labelDim' property is missing.",
     )?;
-    if dim > MOST_LABEL_CLASSES {
+    if dim > MAX_LABEL_CLASSES {
         let message =
-            format!("Label dimension ({dim}) exceeds the maximum allowed value '{MOST_LABEL_CLASSES}d'\n");
+            format!("Label dimension ({dim}) exceeds the maximum allowed value '{MAX_LABEL_CLASSES}d'\n");
         let detail = format!("It is the number of classes, ‹classes› in '{}'.", stream.path());
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         return Err(stream.blame(if stream.exists("labelDim") { "labelDim" } else { "dim" }, error));
@@ -199,12 +203,12 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     })
 }
 
-/// `cacheIndex`, which counts only where keys are hashed; otherwise it is not even converted.
+/// Reads `cacheIndex`, which is used, and converted, only if keys are hashed.
 fn read_cache_index(stream: &Section, common: &Common) -> Result<bool> {
     if common.hash_keys { stream.get_or("cacheIndex", false) } else { Ok(false) }
 }
 
-/// `expandToUtterance`. There is nothing to expand the first stream to.
+/// Reads `expandToUtterance`. The first stream has nothing to expand to.
 pub(super) fn read_expand(stream: &Section, name: &str, is_primary: bool) -> Result<bool> {
     let expand = stream.get_or("expandToUtterance", false)?;
     if expand && is_primary {
@@ -219,7 +223,8 @@ pub(super) fn read_expand(stream: &Section, name: &str, is_primary: bool) -> Res
     Ok(expand)
 }
 
-/// `contextWindow`: neighbouring frames before and after. One number is the size of the whole window.
+/// Reads `contextWindow`: neighbouring frames before and after. A single number is the size of the
+/// whole window.
 pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
     let key = "contextWindow";
     let values = stream.typed_array_or(key, "1")?.values::<i32>()?;
@@ -248,7 +253,7 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
     }
 }
 
-/// The first of `keys` that there is.
+/// Reads the first of `keys` that exists.
 pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result<u64> {
     match keys.iter().find(|key| stream.exists(key)) {
         Some(key) => {
@@ -263,7 +268,7 @@ pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result
     }
 }
 
-/// Refuses samples that are larger than any memory.
+/// Refuses samples that exceed the address space.
 pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -> Result<()> {
     let values = dim.checked_mul(1 + u64::from(left) + u64::from(right));
     if values.is_some_and(|values| values <= isize::MAX as u64 / 8) {
@@ -277,7 +282,7 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
     Err(stream.blame("dim", Error::config(Runtime, message).with_detail(detail)))
 }
 
-/// One path, or several as an array in brackets. CNTK 2.7 takes an array for the name of a file.
+/// Reads one path, or several as an array in brackets. CNTK 2.7 takes an array for a file name.
 fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
     if !stream.finds_list(key) {
         let text = stream.text(key)?;
@@ -294,14 +299,14 @@ fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-/// `maxSequenceSize`; no utterance has more frames than a number of 32 bits says.
+/// Reads `maxSequenceSize`, capped at 32 bits, the limit for the frames of an utterance.
 pub(super) fn read_max_sequence_size(sizes: &Section) -> Result<u32> {
     let size = sizes.get_or("maxSequenceSize", u64::MAX)?;
     Ok(u32::try_from(size).unwrap_or(u32::MAX))
 }
 
-/// `mlfFile`, or `mlfFileList`: an array of paths, or the path of a file with one path in each line. Both only count in
-/// the very section of the stream.
+/// Reads `mlfFile`, or `mlfFileList`: an array of paths, or the path of a file with one path per
+/// line. Both are only read from the section of the stream itself.
 fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     if stream.exists_here("mlfFile") {
         stream.ignore(&["mlfFileList"]);
@@ -323,7 +328,7 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     let file = DataFile::open_text_or(&list, |cause| {
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
-        // CNTK's words.
+        // CNTK's message.
         let message = format!("auto_file_ptr: error opening file '{list}': {reason}");
         let error = Error::new(ErrorKind::Io, Runtime, message).with_detail(format!(
             "'mlfFileList' in '{}' is the path of a file with one path in each line; several paths may be given there as \

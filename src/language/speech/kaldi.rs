@@ -1,4 +1,5 @@
-//! The keys of the deserializer of Kaldi archives. CNTK has none; they are those of HTK features where they mean the same.
+//! The keys of the deserializer for Kaldi archives, which CNTK does not have. Where they mean
+//! the same as keys of HTK features, they have the same names.
 
 use super::Common;
 use super::htk::{self, SpeechStream};
@@ -10,7 +11,8 @@ use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
 use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};
 
-/// Reads an element of `deserializers`. All keys of the stream are looked up from its section outwards.
+/// Reads an element of `deserializers`. All keys of the stream are looked up in its section, then
+/// outwards.
 pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     let SpeechStream { name, stream, .. } = SpeechStream::first_of(section)?;
     let refuse = |key: &str, message: String, detail: &str| {
@@ -31,7 +33,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     };
     let ids = element::read_ids(&stream, &name)?;
     if ids.is_some() && storage == Storage::Dense {
-        let message = format!("'{path}' has ‹ids›, and is dense.");
+        let message = format!("'{path}' has ‹ids› but is dense.");
         return refuse("ids", message, "Ids are class numbers: set ‹sparse›, or remove ‹ids›.");
     }
     let context = htk::read_context(&stream)?;
@@ -52,7 +54,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         return refuse(
             "dim",
             message,
-            "Expected the number of values of a frame, or that of classes, which is at most 2147483647.",
+            "Expected the number of values of a frame, or the number of classes, at most 2147483647.",
         );
     }
     let expand = htk::read_expand(&stream, &name, common.is_primary)?;
@@ -68,7 +70,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
             return refuse(
                 "arkFile",
                 message,
-                "Give the path of a script as 'scpFile', or that of an archive as 'arkFile'.",
+                "Give the path of a script as 'scpFile', or the path of an archive as 'arkFile'.",
             );
         }
     };

@@ -1,5 +1,5 @@
-//! Readers chosen by `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: every stream is a section of the reader's own,
-//! and its keys are looked up outwards without a limit.
+//! Readers chosen by `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: each stream has its own
+//! section in the reader's section, and missing keys are looked up in all enclosing sections.
 
 use super::htk::{self, SpeechStream};
 use super::{Common, SpeechType};
@@ -15,7 +15,7 @@ use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// Keys that CNTK 2.7 accepts here and does not look at.
+/// Keys that CNTK 2.7 accepts here and ignores.
 const WITHOUT_EFFECT: [&str; 7] = [
     "minibatchMode",
     "useMersenneTwisterRand",
@@ -26,11 +26,11 @@ const WITHOUT_EFFECT: [&str; 7] = [
     "multiThreadedDeserialization",
 ];
 
-/// CNTK's notice of truncated minibatches without a truncation length.
+/// CNTK's notice about truncated minibatches without a truncation length.
 const OLD_TRUNCATION: &str = "Legacy configuration is used for truncated BPTT mode, please adapt the config to \
                               explicitly specify truncationLength.";
 
-/// The settings of the section of an old-style reader of speech.
+/// Reads the settings of the section of a legacy speech reader.
 pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSettings> {
     section.ignore(&WITHOUT_EFFECT);
     let prefetch = read_common(section)?;
@@ -71,11 +71,11 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     })
 }
 
-/// The names of the sections that describe features and labels, each in alphabetical order. CNTK opens every key as a
-/// section to find out, so that an empty value is an error wherever it stands.
+/// Returns the names of the sections that describe features and labels, each in alphabetical order.
+/// CNTK opens every key as a section to find out, so an empty value is an error in any key.
 fn find_streams(section: &Section) -> Result<(Vec<String>, Vec<String>)> {
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    // What is looked at here does not count as read.
+    // Lookups here do not count as reads.
     let unlogged = section.unlogged();
     for name in unlogged.keys() {
         let stream = unlogged.section(name)?;
@@ -98,8 +98,8 @@ fn find_streams(section: &Section) -> Result<(Vec<String>, Vec<String>)> {
     Ok((features, labels))
 }
 
-/// How minibatches are packed. Without `truncationLength`, truncated ones are as long as the minibatch size says, with as
-/// many lanes as the numbers say that are returned.
+/// Reads how minibatches are packed. Without `truncationLength`, the minibatch size is the length
+/// of truncated minibatches, and the returned numbers are the lanes of each epoch.
 fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<Vec<u64>>)> {
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
@@ -140,7 +140,7 @@ fn read_order(section: &Section, window: u64) -> Result<Order> {
         let detail = format!("In '{}' it is '{method}'.", section.path());
         section.blame("readMethod", Error::config(InvalidArgument, message).with_detail(detail))
     };
-    // The two comparisons of spellings are CNTK's: it minds the case in one place and not in the other.
+    // CNTK's two comparisons: one is case-sensitive and the other is not.
     if section.text_or("action", "")? == "write" && method != "none" {
         return Err(refuse("'readMethod' must be 'none' for write action."));
     }
@@ -159,7 +159,7 @@ fn read_order(section: &Section, window: u64) -> Result<Order> {
     }
 }
 
-/// `randomize`: the window in samples, or a word for one.
+/// Reads `randomize`: the window in samples, or a word for one.
 fn read_window(section: &Section) -> Result<u64> {
     if !section.exists("randomize") {
         return Ok(AUTO_WINDOW);
@@ -207,7 +207,7 @@ fn read_deserializers(
     Ok(deserializers)
 }
 
-/// `type`, or `labelType` for labels, has to be what the section is.
+/// Checks that `type`, or `labelType` for labels, matches the section.
 fn check_kind(stream: &Section, name: &str, kind: SpeechType) -> Result<()> {
     let (key, found, expected, message) = match kind {
         SpeechType::Features => {

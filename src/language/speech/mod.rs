@@ -1,4 +1,4 @@
-//! The part of the language that describes speech: HTK's formats and Kaldi's.
+//! The part of the language that describes speech: HTK's formats and Kaldi archives.
 
 #[cfg(feature = "speech")]
 mod htk;
@@ -13,24 +13,24 @@ use cntk_reader_core::Result;
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::stream::ElementType;
 
-/// The type that stands for Kaldi's archives in configurations.
+/// The `type` of the deserializer for Kaldi archives in configurations.
 pub(super) const KALDI: &str = "KaldiDeserializer";
 
-/// Facts that the section of a deserializer does not state, but its reader knows.
+/// Settings of the reader that apply to a deserializer.
 #[cfg_attr(not(feature = "speech"), allow(dead_code, reason = "only the part that is left out reads them"))]
 #[derive(Debug, Clone, Copy)]
 pub(in crate::language) struct Common {
-    /// The deserializer is the first one.
+    /// Whether the deserializer is the first one.
     pub is_primary: bool,
-    /// Keys are texts that are numbered by hash.
+    /// Whether textual keys are hashed.
     pub hash_keys: bool,
     pub frame_mode: bool,
     pub element: ElementType,
-    /// `phoneBoundaries` is accepted in frame mode.
+    /// Whether `phoneBoundaries` is accepted in frame mode.
     pub boundaries_of_frames: bool,
 }
 
-/// The deserializers of CNTK's module for speech.
+/// The deserializers of CNTK's speech module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::language) enum SpeechType {
     Features,
@@ -51,19 +51,19 @@ impl SpeechType {
     }
 }
 
-/// Reads an element of `deserializers` of CNTK's module for speech.
+/// Reads an element of `deserializers` of CNTK's speech module.
 #[cfg(feature = "speech")]
 pub(super) fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     htk::read(kind, section, common)
 }
 
-/// Reads an element of `deserializers` for Kaldi's archives.
+/// Reads an element of `deserializers` for Kaldi archives.
 #[cfg(feature = "speech")]
 pub(super) fn read_kaldi(section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     Ok(Box::new(kaldi::read(section, common)?))
 }
 
-/// Options of a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
+/// Reads a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
 #[cfg(feature = "speech")]
 pub(super) fn read_legacy(section: &Section, element: ElementType) -> Result<ReaderSettings> {
     legacy::read(section, element)

@@ -1,4 +1,4 @@
-//! The deserializer of NumPy's arrays, which CNTK does not have.
+//! The deserializer for NumPy arrays, which CNTK does not have.
 
 use super::*;
 use crate::language::options::{ArrayOptions, ArrayStream, Order, WindowSize};
@@ -28,9 +28,9 @@ fn keys_become_options_and_so_do_methods() {
     let text = format!("deserializers=({})", typed.to_configuration().unwrap());
     let settings = from_text(&text).unwrap();
     assert_eq!(settings.deserializers[0].of::<ArrayOptions>(), Some(&expected));
-    // Rows have numbers, so keys are no texts.
+    // Rows have numbers, so keys are not textual.
     assert!(settings.numeric_keys);
-    // A window in chunks, which memory has room for, and not all of the data.
+    // A window in chunks, which fits into memory, not all of the data.
     assert!(matches!(settings.order, Order::Block { window: WindowSize::Chunks(128), .. }));
     assert!(NumpyDeserializer::new().defines_minibatch_size().to_configuration().is_err());
     let double = "precision=double;deserializers=([type=NumpyDeserializer;input=[x=[file=x]]])";

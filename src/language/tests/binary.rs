@@ -13,7 +13,7 @@ fn binary(text: &str) -> Result<(ReaderSettings, BinaryOptions)> {
 const HEAD: &str = "type=CNTKBinaryFormatDeserializer;module=CNTKBinaryReader;file=f";
 
 #[test]
-fn renaming_is_all_that_a_section_can_ask_for() {
+fn sections_can_only_rename_streams() {
     let text = format!(
         "traceLevel=0;precision=double
          deserializers=([{HEAD};keepDataInMemory=true;input=[b=[alias=words;dim=3;format=dense];A=[alias=words];same=[]]])"
@@ -51,7 +51,7 @@ fn windows() {
 }
 
 #[test]
-fn the_old_reader() {
+fn legacy_binary_reader() {
     let (options, _) = binary("readerType=CNTKBinaryReader;traceLevel=0;file=f;frameMode=true").unwrap();
     assert_eq!((options.shape, options.packing), (Shape::BinaryReader, Packing::Sequence));
     assert!(!options.local_timeline);

@@ -1,4 +1,4 @@
-//! Configurations that CNTK refuses, with its words and classes of exceptions.
+//! Configurations that CNTK refuses, with CNTK's messages and exception classes.
 
 use super::readers::{STREAMS, composite, composite_of, legacy};
 use super::*;
@@ -130,7 +130,7 @@ fn errors_of_composite_readers() {
     }
     assert!(composite("", "randomize=None;randomizationWindow=q").is_ok());
     for (reader, reason) in [
-        ("lockstep=1;localTimeline=1", "at a pace of its own"),
+        ("lockstep=1;localTimeline=1", "at its own pace"),
         ("lockstep=1;truncated=1;truncationLength=3", "pieces of sequences"),
     ] {
         let error = composite(reader, "").expect_err(reader);
@@ -210,7 +210,7 @@ fn errors_of_deserializers() {
     assert_eq!(two("").unwrap().deserializers.len(), 2);
     let message = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
     assert_error(two("composable=f"), I, message);
-    // Bracketed blocks need no separator, and a semicolon before one does no harm.
+    // Bracketed blocks need no separator, and a semicolon before one is harmless.
     for separator in ["", " ", ";", ",", "\n"] {
         let options = open(&format!("([{head};{STREAMS}]{separator}[{head};{STREAMS}])")).unwrap();
         assert_eq!(options.deserializers.len(), 2, "{separator:?}");

@@ -10,7 +10,7 @@ fn read(path: &Path) -> Section {
 }
 
 #[test]
-fn comments_go_line_by_line() {
+fn comments_are_stripped_line_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.cntk");
     fs::write(&path, "\u{feff}a=1 # c\r\nb=1#c\n\n  # all\nc=x#y # z\n \t\nd=[ # open\n  e=\"f g\"\n]\n")
@@ -26,7 +26,7 @@ fn comments_go_line_by_line() {
 }
 
 #[test]
-fn included_files_stand_for_their_lines() {
+fn include_lines_are_replaced_by_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let full = |name: &str| path(name).display().to_string();

@@ -1,10 +1,11 @@
-//! Damaged and malicious texts: cycles, explosions, depth, noise. Each gives a value or an error within a short time.
+//! Damaged and malicious texts: cycles, exponential growth, deep nesting, noise. Each yields a
+//! value or an error quickly.
 
 use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn definitions_that_need_themselves() {
+fn cyclic_definitions() {
     let cycle = |name| format!("The definition of variable {name} in global refers to itself.");
     assert_error(root("a=x$a$").unwrap().text("a"), R, &cycle("a"));
     assert_error(root("a=$B$\nb=$c$\nc=$a$").unwrap().text("a"), R, &cycle("B"));
@@ -17,7 +18,7 @@ fn definitions_that_need_themselves() {
 }
 
 #[test]
-fn definitions_that_multiply() {
+fn exponential_definitions() {
     let mut text = String::from("v0=\"\"\nw0=aaaaaaaaaaaaaaaa\n");
     for i in 1..100 {
         text += &format!("v{i}=$v{0}$$v{0}$\nw{i}=$w{0}$$w{0}$\n", i - 1);

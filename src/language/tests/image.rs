@@ -1,4 +1,5 @@
-//! Sections of the deserializers of images and of their transforms: defaults, and CNTK's errors in CNTK's order.
+//! Sections of the image deserializers and of their transforms: defaults, and CNTK's errors in
+//! CNTK's order.
 
 use super::options::*;
 use super::*;
@@ -16,7 +17,7 @@ fn read_with(
     name: &str,
     input: &str,
     outer: &str,
-    others: Others<'_>,
+    others: ExtensionTypes<'_>,
 ) -> Result<ReaderSettings> {
     let element = format!("[module=ImageReader;type={name};input=[{input}];{outer}]");
     let section = Section::parse("unknown", &format!("traceLevel=0\n{reader}\ndeserializers=({element})"))?;
@@ -24,14 +25,14 @@ fn read_with(
 }
 
 fn read(input: &str, outer: &str) -> Result<ImageOptions> {
-    read_with("", "ImageDeserializer", input, outer, Others::default()).map(image)
+    read_with("", "ImageDeserializer", input, outer, ExtensionTypes::default()).map(image)
 }
 
 fn image(settings: ReaderSettings) -> ImageOptions {
     settings.deserializers[0].of::<ImageOptions>().expect("images").clone()
 }
 
-/// The transforms of a stream with these elements.
+/// Returns the transforms of a stream with these elements.
 fn transforms(elements: &str) -> Result<Vec<TransformOptions>> {
     read(&format!("features=[transforms=({elements})]\n{LABELS}"), "file=m").map(|image| image.transforms)
 }
@@ -69,7 +70,8 @@ fn defaults() {
     };
     let input = format!("features=[transforms=()]\n{LABELS}");
     assert_eq!(read(&input, "file=m").unwrap(), expected);
-    // Which section is which is a matter of keys, not of names. Only files with Base64 lines have an index.
+    // Streams are recognized by their keys, not by their names. Only files with Base64 lines have
+    // an index.
     let outer =
         "file=m;grayscale=1;multiViewCrop=1;cacheIndex=1;verbosity=2;maxPixels=7;reproducibleTransforms=1";
     let expected = ImageOptions {
@@ -86,7 +88,8 @@ fn defaults() {
         ..expected
     };
     let input = "a=[labelDim=10]\nb=[transforms=()]\nc=[x=1]\nd=5";
-    let double = |name| read_with("precision=double", name, input, outer, Others::default()).map(image);
+    let double =
+        |name| read_with("precision=double", name, input, outer, ExtensionTypes::default()).map(image);
     assert_eq!(double("ImageDeserializer").unwrap(), expected);
     let expected = ImageOptions { base64: true, cache_index: true, ..expected };
     assert_eq!(double("Base64ImageDeserializer").unwrap(), expected);
@@ -100,18 +103,20 @@ fn reproducible_transforms_of_the_reader_or_of_a_deserializer() {
     {
         let reader = format!("reproducibleTransforms={reader}");
         let outer = format!("file=m{outer}");
-        let settings = read_with(&reader, "ImageDeserializer", &input, &outer, Others::default()).unwrap();
+        let settings =
+            read_with(&reader, "ImageDeserializer", &input, &outer, ExtensionTypes::default()).unwrap();
         assert_eq!(image(settings).reproducible, expected, "{reader} {outer}");
     }
 }
 
-/// What the deserializer means to its reader: keys are numbers, and a reader of images alone has a window of one sample and
-/// frames.
+/// The effect of the deserializer on its reader: keys are numbers, and a reader of images alone has
+/// a window of one sample and frames.
 #[test]
 fn consequences_for_the_reader() {
     let input = format!("features=[transforms=()]\n{LABELS}");
-    let one =
-        |name: &str, reader: &str| read_with(reader, name, &input, "file=m", Others::default()).unwrap();
+    let one = |name: &str, reader: &str| {
+        read_with(reader, name, &input, "file=m", ExtensionTypes::default()).unwrap()
+    };
     let settings = one("ImageDeserializer", "");
     assert_eq!(settings.order, Order::Block { window: WindowSize::Samples(1), seed: 0 });
     assert_eq!((settings.shape, settings.packing), (Shape::Composite, Packing::Frame));
@@ -213,7 +218,7 @@ fn crops() {
     assert_eq!(crop("seed=4294967295").unwrap().seed, u32::MAX);
 }
 
-/// As CNTK 2.7 reports them, also where there are two.
+/// CNTK 2.7 reports the same errors, also when there are two.
 #[test]
 fn errors_of_transforms() {
     let side = "Invalid sideRatio value, must be > 0 and <= 1. sideMin must <= sideMax";
@@ -343,13 +348,14 @@ fn errors_of_deserializers() {
     }
     let text = "traceLevel=0;deserializers=([type=ImageDeserializer;module=ImageReader;verbosity=w])";
     assert_error(from_text(text), R, &missing("input"));
-    let precision = read_with("precision=half", "ImageDeserializer", both, "file=m", Others::default());
+    let precision =
+        read_with("precision=half", "ImageDeserializer", both, "file=m", ExtensionTypes::default());
     assert_error(precision, I, "Unsupported precision 'half'");
 }
 
 #[test]
-fn users_transforms() {
-    let users = Others { transforms: &["Mine", "Crop"], ..Others::default() };
+fn user_defined_transforms() {
+    let users = ExtensionTypes { transforms: &["Mine", "Crop"], ..ExtensionTypes::default() };
     let of = |elements: &str, others| {
         let input = format!("features=[transforms=({elements})]\n{LABELS}");
         read_with("precision=double", "ImageDeserializer", &input, "file=m", others)
@@ -368,13 +374,13 @@ fn users_transforms() {
 }
 
 #[test]
-fn chains_with_transforms_of_other_modules_are_left_to_others() {
+fn foreign_transform_chains_are_left_to_others() {
     let with = |transforms: &str, foreign| {
         let text = format!(
             "traceLevel=0\ndeserializers=([module=ImageReader;type=ImageDeserializer;file=m;
                 input=[features=[transforms=([type=Crop]:{transforms})]\n{LABELS}]])"
         );
-        let others = Others { foreign, ..Others::default() };
+        let others = ExtensionTypes { foreign, ..ExtensionTypes::default() };
         composite::read_with(&Section::parse("unknown", &text).unwrap(), others)
     };
     let mine = "[type=Scale;factor=3;module=mine.so]";
@@ -389,7 +395,7 @@ fn chains_with_transforms_of_other_modules_are_left_to_others() {
     assert!(native.deserializers[0].of::<ImageOptions>().is_some());
 }
 
-/// Streams of deserializers that are not for images: not in CNTK.
+/// Streams of deserializers of other data than images. Not in CNTK.
 #[test]
 fn transforms_of_other_streams() {
     let text = |stream: &str, outer: &str| {
@@ -413,14 +419,14 @@ fn transforms_of_other_streams() {
     assert_error(text("transforms=()", ""), R, missing);
     for shape in ["3:4", "3:4:0", "3:4:2:1", "-1:1:1", "4294967295:4294967295:4294967295"] {
         let stream = format!("imageShape={shape};transforms=()");
-        let message = "'imageShape' in 'unknown:deserializers[0]:input:x' is no shape of an image.";
+        let message = "'imageShape' in 'unknown:deserializers[0]:input:x' is not an image shape.";
         assert_error(text(&stream, ""), I, message);
     }
     assert!(text("imageShape=3:4:2", "").unwrap().adapters.is_empty());
-    // Users' streams have shapes.
+    // Streams of user-defined deserializers have shapes.
     let users = [UserType { name: "Mine", composable: true }];
     let text = "traceLevel=0;deserializers=([type=Mine;input=[x=[transforms=([type=Mean]:[type=Flip])]]])";
-    let others = Others { users: &users, transforms: &["Flip"], ..Others::default() };
+    let others = ExtensionTypes { users: &users, transforms: &["Flip"], ..ExtensionTypes::default() };
     let settings = Config::from_text(text).unwrap().settings(others).unwrap();
     let [adapter] = settings.adapters.as_slice() else { panic!("{:?}", settings.adapters) };
     let adapter: &dyn Any = &**adapter;
@@ -432,13 +438,13 @@ fn transforms_of_other_streams() {
 }
 
 #[test]
-fn keys_that_nothing_reads_are_reported() {
+fn unread_keys_are_reported() {
     let text = format!(
         "deserializers=([module=ImageReader;type=ImageDeserializer;file=m;greyscale=1;traceLevel=1;precision=float
             input=[features=[transforms=([type=Crop;cropRatio=0.5;seed=1]:[type=Mine;a=b])]\n{LABELS}\nx=[y=1]]])"
     );
     let section = Section::parse("unknown", &text).unwrap();
-    let others = Others { transforms: &["Mine"], ..Others::default() };
+    let others = ExtensionTypes { transforms: &["Mine"], ..ExtensionTypes::default() };
     composite::read_with(&section, others).unwrap();
     let line = |key: &str, path: &str, hint: &str| {
         format!("The configuration key '{key}' in 'unknown:deserializers[0]{path}' has no effect{hint}")
@@ -451,7 +457,7 @@ fn keys_that_nothing_reads_are_reported() {
     assert_eq!(section.log().unread(section.path()), expected);
 }
 
-/// Sections of builders are those of texts.
+/// Builders create the same sections as texts.
 #[test]
 fn builders() {
     use crate::language::typed::image::{Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose};
@@ -474,7 +480,7 @@ fn builders() {
         .add_transform(Transpose::new())
         .add_transform(Cast::new());
     let settings = |section: Section| {
-        let others = Others { added: &[section], transforms: &["Mine"], ..Others::default() };
+        let others = ExtensionTypes { added: &[section], transforms: &["Mine"], ..ExtensionTypes::default() };
         Config::from_text("traceLevel=0").unwrap().settings(others).map(image)
     };
     let mut built = settings(Section::of_values("images", &images.values().unwrap())).unwrap();
@@ -493,7 +499,7 @@ fn builders() {
     let images = crate::Base64ImageDeserializer::new("b", "x", "y", 2).cache_index(true);
     let built = settings(Section::of_values("images", &images.values().unwrap())).unwrap();
     assert!(built.base64 && built.cache_index && built.transforms.is_empty());
-    // What they show is what a text would say.
+    // They write the equivalent text.
     let text = format!("traceLevel=0\ndeserializers=({})", images.to_configuration().unwrap());
     assert_eq!(image(from_text(&text).unwrap()), built);
     let of = |features: &str, labels: &str| crate::ImageDeserializer::new("m", features, labels, 2);
@@ -510,7 +516,7 @@ fn legacy(reader: &str) -> Result<ReaderSettings> {
 }
 
 #[test]
-fn old_readers() {
+fn legacy_readers() {
     let features = "features=[width=4;height=3;channels=1;cropType=MultiView10;meanFile=mean.xml;seed=3]";
     let settings = legacy(&format!("file=m\n{features}\n{LABELS}")).unwrap();
     assert_eq!((settings.shape, settings.packing), (Shape::ImageReader, Packing::Frame));
@@ -547,7 +553,7 @@ fn old_readers() {
 }
 
 #[test]
-fn errors_of_old_readers() {
+fn errors_of_legacy_readers() {
     let features = "features=[width=4;height=3;channels=1]";
     let all = format!("{features}\n{LABELS}\nfile=m\n");
     let table = [

@@ -51,7 +51,7 @@ fn records() {
     ];
     for (text, expected) in table {
         match root(text) {
-            // The one line that is no record at all.
+            // The one line that is not a record at all.
             Err(error) => {
                 assert_eq!((text, error.message()), ("a= ,b=1", "ParseValue: No value given for 'a'."))
             }
@@ -85,7 +85,7 @@ fn broken_texts() {
 }
 
 #[test]
-fn blocks_of_one_key_add_up_when_opened() {
+fn blocks_of_one_key_merge_when_opened() {
     let section = root("a=[x=1;z=1]\na=[y=2;z=2]").unwrap().section("a").unwrap();
     assert_eq!(shown(&section), "x=1|y=2|z=2");
     let section = root("a=5\na=[x=1]").unwrap().section("a").unwrap();
@@ -93,7 +93,7 @@ fn blocks_of_one_key_add_up_when_opened() {
 }
 
 #[test]
-fn comments_go_when_a_value_is_read_by_name() {
+fn reads_by_name_strip_comments() {
     let section = root("b=1 # two\nc=x#y # z\nd=#all").unwrap();
     assert_eq!(section.text("b").unwrap(), "1 ");
     assert_eq!(section.text("c").unwrap(), "x#y # z");
@@ -131,7 +131,7 @@ fn the_three_ways_of_reading() {
 }
 
 #[test]
-fn names_are_replaced() {
+fn variables_are_expanded() {
     let table = [
         ("a=1\nb=x$a$y$a$", "x1y1"),
         ("b=$c", "$c"),
@@ -156,7 +156,7 @@ fn names_are_replaced() {
 }
 
 #[test]
-fn names_that_cannot_be_replaced() {
+fn variables_that_cannot_be_expanded() {
     let missing = |name: &str, line: &str| {
         format!("No variable found with the name {name}. Parsing of string failed: global:{line}")
     };
@@ -174,7 +174,7 @@ fn names_that_cannot_be_replaced() {
 }
 
 #[test]
-fn a_section_is_expanded_in_the_scope_around_it() {
+fn sections_are_expanded_in_the_enclosing_scope() {
     let outer = root("a=1\nsec=[a=2\nb=$a$]").unwrap();
     assert_eq!(outer.section("sec").unwrap().text("b").unwrap(), "1");
     // A typed read does not expand, but opening the section already has.
@@ -202,7 +202,7 @@ fn absent_keys_are_looked_up_outwards() {
     assert_eq!(inner.text_or("Y", "").unwrap(), "2");
     assert_error(inner.text("w"), R, "configparameters: required parameter missing: global:sec:inner:w");
 
-    // `default` asks for the built-in default, not for an outer value.
+    // `default` selects the built-in default, not an outer value.
     let section = root("x=1\nsec=[x=default]").unwrap().section("sec").unwrap();
     assert_eq!(section.text_or("x", "D").unwrap(), "D");
     assert_eq!(section.get_or("x", 9u64).unwrap(), 9);
@@ -210,7 +210,7 @@ fn absent_keys_are_looked_up_outwards() {
 }
 
 #[test]
-fn elements_of_arrays_have_nothing_around_them() {
+fn array_elements_have_no_parent() {
     let outer = root("x=1\nd=([type=A]:[type=B])").unwrap();
     let elements = outer.array_or_empty("d").unwrap().sections().collect::<Result<Vec<_>>>().unwrap();
     assert_eq!(elements[1].path(), "global:d[1]");
@@ -257,7 +257,7 @@ fn arrays() {
     ];
     for (text, expected) in table {
         let array = Array::open("a".into(), &source::SourceText::written(text), Default::default()).unwrap();
-        // A star after a bracket is an empty text, twice.
+        // A star after a bracket yields an empty text, twice.
         let expected: &[&str] = if text == "([x=1]*2)" { &["[x=1]", "", ""] } else { expected };
         assert_eq!(array.texts(), expected, "{text}");
     }

@@ -8,9 +8,9 @@ use cntk_reader_text::ctf::parse::rules::Rules;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Names are compared at most once each where all are different, and hardly more often by accident.
+/// Distinct names are compared at most once each, and hardly more often by accident.
 #[test]
-fn many_streams_are_not_compared_with_each_other() {
+fn stream_names_are_not_compared_pairwise() {
     const STREAMS: usize = 20_000;
     let mut text = String::from(
         "deserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"x\" ; input = [\n",

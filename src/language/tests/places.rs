@@ -1,10 +1,10 @@
-//! Errors of configurations say where the mistake is written.
+//! Errors of configurations say where the mistake is.
 
 use super::readers::STREAMS;
 use super::*;
 use std::fs;
 
-/// Line, column and the text from there on that an error of the text points to.
+/// Returns the line, the column and the text from there on that an error of the text points to.
 fn place(text: &str) -> (u64, u64, String) {
     let error = from_text(text).expect_err(text);
     let location = error.location();
@@ -12,7 +12,7 @@ fn place(text: &str) -> (u64, u64, String) {
     let written = text.lines().nth(line as usize - 1).unwrap();
     let excerpt = location.excerpt.as_deref().unwrap();
     let (shown, caret) = excerpt.split_once('\n').unwrap();
-    // The caret stands below the character that the column names.
+    // The caret is below the character that the column refers to.
     let at = caret.chars().count() - 1;
     let rest: String = written.chars().skip(column as usize - 1).collect();
     assert_eq!(shown.chars().skip(at).collect::<String>(), rest, "{excerpt}");
@@ -57,7 +57,7 @@ fn of_values() {
         let (found, _, rest) = place(&text);
         assert!(found == line && rest.starts_with(start), "{text}: {found} {rest}");
     }
-    // The value of a variable is where it is defined.
+    // The place of a variable's value is its definition.
     let text = "t = 3x\nreader = [ randomizationSeed = 1\n nbruttsineachrecurrentiter = ( 1:2:$t$ ) ]";
     let section = Section::parse("g", text).unwrap().section("reader").unwrap();
     let error = section.array("nbruttsineachrecurrentiter").unwrap().values::<i32>().unwrap_err();
@@ -103,7 +103,7 @@ fn of_builders_are_their_keys() {
 }
 
 #[test]
-fn of_keys_that_nothing_reads() {
+fn of_unread_keys() {
     let text = format!("randomise = true\ndeserializers = ([ type=T ; {STREAMS} ])");
     let section = Section::parse("g", &text).unwrap();
     section.array("deserializers").unwrap();

@@ -1,4 +1,4 @@
-//! From texts to options: both kinds of readers, who sees which key, and CNTK's errors.
+//! From texts to options: both kinds of readers, the visibility of keys, and CNTK's errors.
 
 use super::options::*;
 use super::*;
@@ -9,7 +9,8 @@ use cntk_reader_core::written::Written;
 
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";
 
-/// A composite configuration with one text deserializer: reader-level keys and deserializer-level keys.
+/// Reads a composite configuration with one text deserializer: reader-level keys and
+/// deserializer-level keys.
 pub(super) fn composite(reader: &str, element: &str) -> Result<ReaderSettings> {
     composite_of(reader, &format!("file=f;{STREAMS};{element}"))
 }
@@ -19,7 +20,7 @@ pub(super) fn composite_of(reader: &str, element: &str) -> Result<ReaderSettings
     from_text(&format!("traceLevel=0\n{reader}\ndeserializers=([{head};{element}])"))
 }
 
-/// A text reader inside `reader = [ ]`.
+/// Reads a text reader inside `reader = [ ]`.
 pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderSettings> {
     from_text(&format!(
         "traceLevel=0\n{outer}\nreader=[readerType=CNTKTextFormatReader;file=f\n{STREAMS}\n{reader}]"
@@ -229,14 +230,14 @@ fn packing() {
     assert_eq!(packing("frameMode=1;truncationLength=0").unwrap(), Packing::Frame);
     let error = packing("frameMode=1;truncationLength=4").unwrap_err();
     assert_eq!(error.message(), "'truncationLength' has no effect, because 'truncated' is not set.");
-    // In CNTK's place it is ignored, as CNTK does.
+    // In CNTK's place it is ignored, as in CNTK.
     let element = format!("[type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=f;{STREAMS}]");
     let section = root(&format!("truncationLength=4\ndeserializers=({element})")).unwrap();
     let settings = from_reader_section(&section, ReaderType::Composite, false).unwrap();
     assert_eq!(settings.packing, Packing::Sequence);
     assert_eq!(text(&settings).quirks, Release::Current.quirks());
     let beta = Config::from_reader_section(&section, ReaderType::Composite, Release::Beta);
-    let beta = beta.settings(Others::default()).unwrap();
+    let beta = beta.settings(ExtensionTypes::default()).unwrap();
     assert_eq!((beta.pace(), text(&beta).quirks), (Pace::Beta, Release::Beta.quirks()));
     assert_eq!(packing("frameMode=1;action=write").unwrap(), Packing::Sequence);
     assert_eq!(packing("truncated=1;action=Write").unwrap(), Packing::Sequence);
@@ -244,8 +245,8 @@ fn packing() {
     assert_eq!(packing("truncated=1;truncationLength=-1;rightSplice=3").unwrap(), all);
 }
 
-/// Who sees what: elements of `deserializers` have nothing around them but what the reader copies into them, and it
-/// replaces what they had.
+/// Visibility: elements of `deserializers` have no enclosing section; they only see the values that
+/// the reader copies into them, which override their own.
 #[test]
 fn visibility_in_a_composite_reader() {
     let outer =
@@ -296,14 +297,15 @@ fn visibility_in_a_composite_reader() {
         "Only a single stream is allowed to define the minibatch size, but 2 found: x, y.",
     );
     assert!(defines("dim=1;format=dense", "x=[alias=y]").is_err());
-    // The stream's block is expanded where it stands, before its own keys mean anything.
+    // The stream's block is expanded in its enclosing scope, before its own keys apply.
     assert_eq!(
         stream(&composite_of("", "file=f;d=sparse;input=[x=[dim=1;d=dense;format=$d$]]").unwrap(), 0).storage,
         Storage::SparseCsc
     );
 }
 
-/// A text reader's section sees everything around it, except what is looked up in the section itself.
+/// A text reader's section sees all enclosing sections, except for keys that are only looked up in
+/// the section itself.
 #[test]
 fn visibility_in_a_text_reader() {
     let options = legacy(
@@ -404,11 +406,11 @@ fn a_printed_example() {
 }
 
 #[test]
-fn keys_that_nothing_reads() {
+fn unread_keys() {
     let unread = |text: &str| {
         let section = reader_section(&Section::parse("unknown", text).unwrap(), false).unwrap();
         match legacy::reader_type(&section, false).unwrap() {
-            ReaderType::Composite => composite::read_with(&section, Others::default()).unwrap(),
+            ReaderType::Composite => composite::read_with(&section, ExtensionTypes::default()).unwrap(),
             ReaderType::Text => legacy::read_text(&section).unwrap(),
             ReaderType::Image => legacy::read_image(&section).unwrap(),
             ReaderType::Htk => legacy::read_htk(&section).unwrap(),
@@ -435,7 +437,7 @@ fn keys_that_nothing_reads() {
             line("formt", ":deserializers[0]:input:x", "; did you mean 'format'?"),
         ]
     );
-    // What is around a reader's section belongs to others.
+    // Keys around a reader's section belong to other programs.
     let text = format!(
         "train=[a=1];dir=/d;reader=[file=$dir$/f;randomize=0;randomizationWindow=3;fiel=g;{STREAMS}]"
     );

@@ -1,4 +1,5 @@
-//! Sections of the deserializers for speech: defaults, who sees which key, and CNTK's errors in CNTK's order.
+//! Sections of the speech deserializers: defaults, the visibility of keys, and CNTK's errors in
+//! CNTK's order.
 
 use super::options::*;
 use super::*;
@@ -8,7 +9,7 @@ use cntk_reader_core::stream::{ElementType, Storage};
 const FEATURES: &str = "scpFile=f.scp;dim=3";
 const LABELS: &str = "mlfFile=l.mlf;labelMappingFile=s.list;dim=12";
 
-/// A deserializer of CNTK's module with one stream, and keys around the stream.
+/// Returns a deserializer of CNTK's module with one stream, and keys around the stream.
 fn element(name: &str, input: &str, outer: &str) -> String {
     format!("[module=HTKDeserializers;type={name};input=[{input}];{outer}]")
 }
@@ -17,13 +18,13 @@ fn read(reader: &str, elements: &[String]) -> Result<ReaderSettings> {
     from_text(&format!("traceLevel=0\n{reader}\ndeserializers=({})", elements.join(":")))
 }
 
-/// The options of one deserializer of features, the first one of its reader.
+/// Reads the options of one deserializer of features, the first one of its reader.
 fn features(stream: &str, outer: &str) -> Result<HtkFeatureOptions> {
     let elements = [element("HTKFeatureDeserializer", &format!("features=[{stream}]"), outer)];
     read("", &elements).map(|settings| settings.deserializers[0].of::<HtkFeatureOptions>().unwrap().clone())
 }
 
-/// The options of a deserializer that follows one of features.
+/// Reads the options of a deserializer that follows one of features.
 fn second(reader: &str, name: &str, stream: &str, outer: &str) -> Result<Box<dyn Format>> {
     let first = element("HTKFeatureDeserializer", &format!("features=[{FEATURES}]"), "");
     let elements = [first, element(name, &format!("labels=[{stream}]"), outer)];
@@ -114,12 +115,12 @@ fn every_key_of_features() {
     assert_eq!(options.of(), Some(&expected));
 }
 
-/// Each key is looked up outwards from the section that CNTK starts at, and not from further inside.
+/// The lookup of each key starts at the same section as in CNTK and goes outwards.
 #[test]
 fn visibility_of_keys() {
     let everything = "scpFile=f.scp;dim=3;contextWindow=3;prefixPathInSCP=p";
     assert_eq!(features("", everything).unwrap(), features(everything, "").unwrap());
-    // Written into the section of the stream, as CNTK's Python API does, these have no effect.
+    // In the stream's section, where CNTK's Python API writes them, these have no effect.
     let inside =
         features(&format!("{FEATURES};maxSequenceSize=5;definesMBSize=true;verbosity=1"), "").unwrap();
     assert_eq!((inside.max_sequence_size, inside.defines_mb_size, inside.verbosity), (u32::MAX, false, 0));
@@ -130,7 +131,7 @@ fn visibility_of_keys() {
     let options = input("maxSequenceSize=5;definesMBSize=1;verbosity=1").unwrap();
     let options = options.of::<HtkFeatureOptions>().unwrap();
     assert_eq!((options.max_sequence_size, options.defines_mb_size, options.verbosity), (5, true, 0));
-    // Nothing of the reader is seen.
+    // The reader's keys are not visible.
     let settings = read("dim=4;maxSequenceSize=5", &[element("HTKFeatureDeserializer", "a=[scpFile=f]", "")]);
     assert_error(settings, I, "Features must specify dimension: 'dim' property is missing.");
 
@@ -144,7 +145,7 @@ fn visibility_of_keys() {
     assert_eq!(labels("", "mlfFile=l;dim=12;chunkSizeInBytes=100", "").unwrap().chunk_size, 64 << 20);
 }
 
-/// Of several members of `input` the first one in alphabetical order is the stream, whatever it is.
+/// The stream is the first member of `input` in alphabetical order, whatever it is.
 #[test]
 fn only_the_first_stream_counts() {
     let name = |input: &str| {
@@ -218,7 +219,7 @@ fn lists_of_label_files() {
     assert_eq!(files("a.mlf:b.mlf").unwrap(), ["a.mlf", "b.mlf"]);
     assert_eq!(files("a.mlf:").unwrap(), ["a.mlf"]);
     assert_eq!(files(":").unwrap(), [""; 0]);
-    // Without a colon, it is the path of a file, brackets or not.
+    // Without a colon, it is the path of a file, with or without brackets.
     for value in ["/none", "(/none)", "(/none,/other)"] {
         let message = format!("auto_file_ptr: error opening file '{value}': No such file or directory");
         assert_error(files(value), R, &message);
@@ -227,7 +228,7 @@ fn lists_of_label_files() {
     let path = folder.path().join("mlf.list");
     std::fs::write(&path, "a.mlf\r\n\n b.mlf ").unwrap();
     assert_eq!(files(path.to_str().unwrap()).unwrap(), ["a.mlf", "", " b.mlf "]);
-    // A single file comes first.
+    // A single file takes precedence.
     assert_eq!(labels("", "dim=12;mlfFile=l.mlf;mlfFileList=/none", "").unwrap().files, ["l.mlf"]);
 }
 
@@ -249,7 +250,7 @@ fn keys_of_labels() {
         let stream = format!("mlfFile=l;dim=12;labelMappingFile={value}");
         assert_eq!(labels("", &stream, "").unwrap().state_list, None);
     }
-    // An index file needs keys that are hashed; otherwise the key is not even converted.
+    // An index file needs hashed keys; otherwise the key is not even converted.
     let cache = |reader: &str, value: &str| {
         labels(reader, &format!("{LABELS};cacheIndex={value}"), "").map(|labels| labels.cache_index)
     };
@@ -258,7 +259,7 @@ fn keys_of_labels() {
     assert_error(cache("hashSequenceKeys=true", "q"), R, "ConfigValue (bool): boolean argument expected");
 }
 
-/// Of several mistakes the one that CNTK 2.7 finds first is reported.
+/// Of several mistakes, the one that CNTK 2.7 finds first is reported.
 #[test]
 fn order_of_errors() {
     let bool_error = "ConfigValue (bool): boolean argument expected";
@@ -349,17 +350,18 @@ fn modules_and_types() {
     assert_error(features(&format!("{FEATURES};transforms=([type=Crop])"), ""), R, transforms);
     let message = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
     assert_error(second("", "HTKMLFDeserializer", LABELS, "composable=false"), I, message);
-    // Modules that the library has are served by it, also where others could be.
+    // The library serves modules that it has, even if others could.
     let text = format!(
         "traceLevel=0\ndeserializers=({})",
         element("HTKFeatureDeserializer", &format!("x=[{FEATURES}]"), "")
     );
-    let others = Others { foreign: true, ..Others::default() };
+    let others = ExtensionTypes { foreign: true, ..ExtensionTypes::default() };
     let settings = Config::from_text(&text).unwrap().settings(others).unwrap();
     assert!(settings.deserializers[0].of::<HtkFeatureOptions>().is_some());
 }
 
-/// Keys are text as soon as one deserializer is of a type that CNTK counts, or of Kaldi's.
+/// Keys are textual as soon as one deserializer is of a type that CNTK counts, or a Kaldi
+/// deserializer.
 #[test]
 fn kinds_of_keys() {
     let numeric = |text: &str| from_text(&format!("traceLevel=0\n{text}")).unwrap().numeric_keys;
@@ -439,13 +441,14 @@ fn archives_of_kaldi() {
     }
 }
 
-/// What CNTK's API writes without effect is not worth a warning in CNTK's place, and is elsewhere.
+/// Keys that CNTK's API writes without effect are not reported in CNTK's place, but elsewhere they
+/// are.
 #[test]
 fn keys_without_effect() {
     let stream = format!("{FEATURES};maxSequenceLength=65535;definesMBSize=0;contextwindw=3");
     let element = element("HTKFeatureDeserializer", &format!("features=[{stream}]\nother=[dim=1]"), "");
     let section = root(&format!("deserializers=({element})")).unwrap();
-    composite::read_with(&section, Others::default()).unwrap();
+    composite::read_with(&section, ExtensionTypes::default()).unwrap();
     let line = |key: &str, path: &str, hint: &str| {
         format!("The configuration key '{key}' in 'global:deserializers[0]:input{path}' has no effect{hint}")
     };

@@ -1,4 +1,4 @@
-//! Old-style readers of speech, with features and labels in sections of the reader's own.
+//! Legacy speech readers, with features and labels in their own sections of the reader's section.
 
 use super::options::*;
 use super::*;
@@ -15,7 +15,7 @@ fn with_features(reader: &str) -> Result<ReaderSettings> {
     read(&format!("{FEATURES}\n{reader}"))
 }
 
-/// Names of the streams in the order of the deserializers.
+/// Returns the names of the streams in the order of the deserializers.
 fn streams(settings: &ReaderSettings) -> Vec<&str> {
     let streams = settings.deserializers.iter().map(|one| {
         match (one.of::<HtkFeatureOptions>(), one.of::<MlfOptions>()) {
@@ -50,7 +50,7 @@ fn sections_are_known_by_their_keys() {
     for text in ["", "hmms=[phoneFile=x]", LABELS] {
         assert_error(read(text), I, "Network needs at least 1 feature specified.");
     }
-    // Every key is opened to see what it is.
+    // Every key is opened to find out what it is.
     assert_error(with_features("foo=\"\""), R, "configparameters: required parameter missing: unknown:foo");
     assert_error(with_features("foo=\"x(1\""), R, "no closing ) found in parameters");
 }
@@ -91,7 +91,7 @@ fn packing() {
         let message = "'nbruttsineachrecurrentiter' in 'unknown' must be numbers of parallel sequences.";
         assert_error(packing(&text), I, message);
     }
-    // CNTK leaves it to composite readers to refuse this.
+    // CNTK refuses this in composite readers only.
     let boundaries = format!("{FEATURES}\nlabels=[mlfFile=l;dim=12;phoneBoundaries=true]");
     assert!(read(&boundaries).is_ok());
 }
@@ -139,7 +139,7 @@ fn kinds_of_streams() {
     assert_error(read(&format!("type=real\n{FEATURES}\n{LABELS}")), I, category);
 }
 
-/// Of several mistakes the one that CNTK 2.7 finds first is reported.
+/// Of several mistakes, the one that CNTK 2.7 finds first is reported.
 #[test]
 fn order_of_errors() {
     let bool_error = "ConfigValue (bool): boolean argument expected";
@@ -169,7 +169,7 @@ fn order_of_errors() {
 }
 
 #[test]
-fn keys_that_nothing_reads_are_reported() {
+fn unread_keys_are_reported() {
     let text = format!(
         "readerType=HTKMLFReader;minibatchMode=partial;useMersenneTwisterRand=1;randomise=none\n{FEATURES}\n{LABELS}
          features2=[dim=2;scpFile=i;expandToUtterance=1;contextWidow=3]\nhmms=[phoneFile=x]"

@@ -1,11 +1,11 @@
-//! Builders make the sections that a text would have: the same settings, key by key.
+//! Builders create the same sections and settings as a text, key by key.
 
 use crate::language::options::{HtkFeatureOptions, MlfOptions, ReaderSettings, TextOptions};
 use crate::language::values::{Value, Values};
 use crate::language::{
-    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
-    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
-    from_text,
+    CbfDeserializer, Config, CtfDeserializer, ExtensionTypes, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, ReaderOptions,
+    Section, UserType, from_text,
 };
 use cntk_reader_core::option::schema::{DECLARED, Declared, Kind, Owner};
 use cntk_reader_core::option::{self, FrontEnd};
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 fn settings(options: &ReaderOptions, added: &[Section]) -> Result<ReaderSettings> {
-    let others = Others { added, ..Others::default() };
+    let others = ExtensionTypes { added, ..ExtensionTypes::default() };
     Config::default().with_options(options, others)?.settings(others)
 }
 
-/// A section of these values.
+/// Returns a section of these values.
 fn section(values: Result<Values>) -> Section {
     Section::of_values("typed", &values.unwrap())
 }
@@ -28,7 +28,7 @@ fn ctf() -> CtfDeserializer {
     CtfDeserializer::new("train.ctf").dense("features", 784).sparse("labels", 10)
 }
 
-/// Keys of a section with their texts, sections inside it included.
+/// Returns the keys of a section with their texts, including nested sections.
 fn entries(section: &Section) -> BTreeMap<String, String> {
     let mut entries = BTreeMap::new();
     for key in section.keys() {
@@ -48,7 +48,7 @@ fn entries_of(text: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_text_deserializer_of_either_kind_is_the_same() {
+fn typed_text_deserializer_matches_its_text() {
     let typed = CtfDeserializer::new("train.ctf")
         .dense("features", 784)
         .alias("f")
@@ -74,7 +74,7 @@ fn a_text_deserializer_of_either_kind_is_the_same() {
 }
 
 #[test]
-fn a_binary_deserializer_of_either_kind_is_the_same() {
+fn typed_binary_deserializer_matches_its_text() {
     let typed = CbfDeserializer::new("train.cbf").rename("x", "features").keep_data_in_memory(true);
     let text =
         "[ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"train.cbf\"
@@ -83,7 +83,8 @@ fn a_binary_deserializer_of_either_kind_is_the_same() {
     assert_eq!(settings(&ReaderOptions::new(), &[section(typed.values())]).unwrap(), from_text);
 }
 
-/// Compares a typed deserializer with the text of its section. `leading`: the texts of those before it.
+/// Compares a typed deserializer with the text of its section. `leading`: the texts of the
+/// deserializers before it.
 #[track_caller]
 fn assert_same(typed: Result<Values>, shown: &str, text: &str, leading: &str) {
     assert_eq!(entries_of(shown), entries_of(text));
@@ -98,7 +99,7 @@ const LEADER: &str = "[ type = HTKFeatureDeserializer ; module = HTKDeserializer
     input = [ leader = [ scpFile = a.scp ; dim = 1 ] ] ]";
 
 #[test]
-fn deserializers_of_speech_of_either_kind_are_the_same() {
+fn typed_speech_deserializers_match_their_text() {
     let head = "type = \"HTKFeatureDeserializer\" ; module = \"HTKDeserializers\"";
     let typed = HtkFeatureDeserializer::new("x", "train.scp", 40);
     let text = format!("[ {head} ; scpFile = \"train.scp\" ; input = [ x = [ dim = 40 ] ] ]");
@@ -174,7 +175,7 @@ fn several_files_are_a_list() {
     }
 }
 
-/// Paths may have any characters wherever they stand.
+/// Paths may have any characters in any position.
 #[test]
 fn paths_of_speech() {
     let odd = "/a (b) [c] \"quoted\" #d $e$ ; * default";
@@ -210,9 +211,10 @@ fn paths_of_speech() {
     assert_eq!(unnamed.unwrap_err().kind(), ErrorKind::Config);
 }
 
-/// Every option alone: its line of text gives the settings that the method gives, and changes something.
+/// Every option alone: its line of text gives the same settings as the method, and changes
+/// something.
 #[test]
-fn each_option_of_either_kind_is_the_same() {
+fn typed_options_match_their_text() {
     let new = ReaderOptions::new;
     let cases = [
         (new().randomize(false), "randomize = false"),
@@ -259,21 +261,21 @@ fn each_option_of_either_kind_is_the_same() {
 }
 
 #[test]
-fn options_take_the_place_of_a_configurations_keys() {
+fn options_override_configuration_keys() {
     let config = Config::from_text(&format!(
         "randomizationSeed = 1\nprefetch = false\ndeserializers = ({})",
         ctf().to_configuration().unwrap()
     ));
     let options = ReaderOptions::new().randomization_seed(2).randomization_seed(3);
-    let changed = config.unwrap().with_options(&options, Others::default()).unwrap();
+    let changed = config.unwrap().with_options(&options, ExtensionTypes::default()).unwrap();
     let text = format!(
         "randomizationSeed = 3\nprefetch = false\ndeserializers = ({})",
         ctf().to_configuration().unwrap()
     );
-    assert_eq!(changed.settings(Others::default()).unwrap(), from_text(&text).unwrap());
+    assert_eq!(changed.settings(ExtensionTypes::default()).unwrap(), from_text(&text).unwrap());
 }
 
-/// The language has no way to write these paths; a builder needs none.
+/// The language cannot express these paths; a builder can.
 #[test]
 fn any_path_can_be_read() {
     for path in [
@@ -292,7 +294,8 @@ fn any_path_can_be_read() {
     }
 }
 
-/// Names may have any characters that a builder can pass on; those that no text can say are not written.
+/// Names may have any characters that a builder can pass on; names that the language cannot express
+/// are not written.
 #[test]
 fn any_name_can_be_read() {
     for (name, is_writable) in [
@@ -333,7 +336,7 @@ fn any_name_can_be_read() {
 }
 
 #[test]
-fn a_method_for_the_last_stream_needs_one() {
+fn methods_for_the_last_stream_need_a_stream() {
     let error = CtfDeserializer::new("f").alias("a").dense("x", 1).values().unwrap_err();
     assert!(error.to_string().contains("CtfDeserializer::alias"), "{error}");
     let error = CtfDeserializer::new("f").defines_minibatch_size().values().unwrap_err();
@@ -341,7 +344,7 @@ fn a_method_for_the_last_stream_needs_one() {
 }
 
 #[test]
-fn added_deserializers_follow_those_of_the_configuration() {
+fn added_deserializers_follow_the_configuration() {
     let config = format!(
         "deserializers = ( [ type = \"u\" ] : {} )",
         CtfDeserializer::new("a").dense("x", 1).to_configuration().unwrap()
@@ -353,27 +356,30 @@ fn added_deserializers_follow_those_of_the_configuration() {
         section(CtfDeserializer::new("b").dense("y", 1).values()),
     ];
     let users = [UserType { name: "u", composable: true }, UserType { name: "v", composable: true }];
-    let settings = config.settings(Others { users: &users, added: &added, ..Others::default() }).unwrap();
+    let settings = config
+        .settings(ExtensionTypes { users: &users, added: &added, ..ExtensionTypes::default() })
+        .unwrap();
     let names: Vec<_> = settings.deserializers.iter().map(|one| one.name()).collect();
     assert_eq!(names, ["u", "a", "v", "b"]);
 }
 
 #[test]
-fn a_reader_of_one_file_takes_no_other() {
+fn single_file_readers_take_no_other_deserializers() {
     let text =
         "readerType = \"CNTKTextFormatReader\"\nfile = f\ninput = [ x = [ dim = 1 ; format = dense ] ]";
     for text in [text, "file = f\ninput = [ x = [ dim = 1 ; format = dense ] ]"] {
         let config = Config::from_text(text).unwrap();
-        config.settings(Others::default()).unwrap();
+        config.settings(ExtensionTypes::default()).unwrap();
         let added = [section(ctf().values())];
-        let error = config.settings(Others { added: &added, ..Others::default() }).unwrap_err();
+        let error =
+            config.settings(ExtensionTypes { added: &added, ..ExtensionTypes::default() }).unwrap_err();
         assert!(error.to_string().contains("'deserializers = ( ... )'"), "{error}");
     }
 }
 
-/// One of them would be lost: the keys of a section are one whatever their case is.
+/// One of them would be lost: keys of a section are case-insensitive.
 #[test]
-fn two_streams_of_one_name_are_refused() {
+fn streams_with_equal_names_are_refused() {
     let message = |values: Result<Values>| values.expect_err("must be refused").message().to_owned();
     let ctf = || CtfDeserializer::new("train.ctf");
     for (values, names) in [
@@ -386,7 +392,7 @@ fn two_streams_of_one_name_are_refused() {
 }
 
 #[test]
-fn two_users_of_one_name_are_refused() {
+fn user_deserializers_with_equal_names_are_refused() {
     let user = crate::language::UserType { name: "mine", composable: true };
     let error =
         crate::language::from_text_with("randomize = false", &[user, user]).expect_err("must be refused");
@@ -394,7 +400,7 @@ fn two_users_of_one_name_are_refused() {
     assert_eq!(error.message(), expected);
 }
 
-/// Values of an option: those that it may have, at the ends of its range and between.
+/// Returns valid values of an option, at the ends of its range and between.
 fn values_of(option: &Declared) -> Vec<Value> {
     match option.kind {
         Kind::Flag => vec![true.into(), false.into()],
@@ -416,7 +422,7 @@ fn values_of(option: &Declared) -> Vec<Value> {
     }
 }
 
-/// Sets some options of an owner, as `choices` says.
+/// Sets some options of an owner, selected by `choices`.
 fn choose(values: &mut Values, of: Owner, choices: &mut impl Iterator<Item = usize>) {
     for option in DECLARED.iter().filter(|option| option.of == of) {
         let (all, choice) = (values_of(option), choices.next().unwrap_or(usize::MAX));
@@ -427,9 +433,10 @@ fn choose(values: &mut Values, of: Owner, choices: &mut impl Iterator<Item = usi
 }
 
 proptest::proptest! {
-    /// Random options as values and as the text that they write: the same settings, or the same error.
+    /// Random options as values and as the text written from them: the same settings, or the same
+    /// error.
     #[test]
-    fn values_and_their_text_are_the_same(
+    fn values_match_their_text(
         choices in proptest::collection::vec(0usize..14, 60),
         kinds in proptest::collection::vec(0usize..4, 1..3),
     ) {
@@ -467,7 +474,7 @@ proptest::proptest! {
             })
         };
         let settings = |config: Config| {
-            config.settings(Others::default()).map_err(|error| (error.class(), as_in_text(error.message())))
+            config.settings(ExtensionTypes::default()).map_err(|error| (error.class(), as_in_text(error.message())))
         };
         let by_values = Config::of_values(&reader, FrontEnd::Configuration);
         proptest::prop_assert_eq!(settings(by_values), settings(by_text.unwrap()), "{}", text);
@@ -500,12 +507,13 @@ fn messages_name_deserializers_by_their_types() {
         (FrontEnd::Cpp, "ReaderOptions", "CtfDeserializer", "dim"),
         (FrontEnd::Python, "MinibatchSource", "CTFDeserializer", "shape"),
     ] {
-        let error = Config::of_values(&options(0), front_end).settings(Others::default()).unwrap_err();
+        let error =
+            Config::of_values(&options(0), front_end).settings(ExtensionTypes::default()).unwrap_err();
         let expected = format!("The value of '{dim}' in '{class} (deserializer 2):input:x' is 0.");
         assert_eq!(error.message(), expected);
         // Keys without an effect are reported inside deserializers, too.
         let config = Config::of_values(&options(1), front_end);
-        config.settings(Others::default()).unwrap();
+        config.settings(ExtensionTypes::default()).unwrap();
         let line = |key: &str, place: &str, meant: &str| {
             format!("The configuration key '{key}' in '{place}' has no effect; did you mean '{meant}'?")
         };

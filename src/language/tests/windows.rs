@@ -1,11 +1,11 @@
-//! How far sequences move: the tables of defaults of both kinds of readers.
+//! Randomization windows: the tables of defaults of both kinds of readers.
 
 use super::options::{Order, WindowSize};
 use super::*;
 
 const ALL: u64 = (1 << 62) - 1;
 
-/// The window, None for the data's own order.
+/// Returns the window; None means the data's own order.
 fn window(text: &str) -> Option<WindowSize> {
     match from_text(text).unwrap().order {
         Order::InOrder => None,
@@ -53,7 +53,8 @@ fn of_composite_readers() {
         );
         assert_eq!(window(&text), expected, "{keys}");
     }
-    // The test for an explicit window looks at the reader's own section only, the value may come from outside.
+    // The check for an explicit window looks at the reader's own section only; the value may come
+    // from outside.
     let around = |outer: &str| {
         window(&format!(
             "traceLevel=0\n{outer}\nreader=[deserializers=([module=CNTKTextFormatReader;type=CNTKTextFormatDeserializer

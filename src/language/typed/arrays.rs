@@ -1,12 +1,12 @@
-//! The builder of the deserializer of NumPy's arrays.
+//! The builder of the deserializer for NumPy arrays.
 
 use super::streams;
 use crate::language::values::{Value, Values};
 use cntk_reader_core::{Error, Result};
 use std::path::Path;
 
-/// Arrays of NumPy (`.npy`), each a stream. Row `i` of each is a sample of the sequence with the
-/// key `i`. CNTK has no such deserializer.
+/// NumPy arrays (`.npy`), each a stream. Row `i` of each array is a sample of the sequence with key
+/// `i`. CNTK has no such deserializer.
 ///
 /// ```
 /// use cntk_reader::NumpyDeserializer;
@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct NumpyDeserializer {
     values: Values,
     streams: Vec<(String, Values)>,
-    /// A method that describes the array added last was called before there was one.
+    /// A method that describes the last array was called before any array was added.
     is_early: bool,
 }
 
@@ -30,14 +30,14 @@ impl Default for NumpyDeserializer {
 }
 
 impl NumpyDeserializer {
-    /// No arrays; they are still to be added.
+    /// Returns a deserializer without arrays; add at least one.
     #[must_use]
     pub fn new() -> NumpyDeserializer {
         let values = Values::of_type("NumpyDeserializer");
         NumpyDeserializer { values, streams: Vec::new(), is_early: false }
     }
 
-    /// Adds a file of one array as the stream `name`. All arrays have the same number of rows.
+    /// Adds an array file as the stream `name`. All arrays must have the same number of rows.
     #[must_use]
     pub fn array(mut self, name: &str, file: impl AsRef<Path>) -> Self {
         let mut stream = Values::default();
@@ -56,22 +56,22 @@ impl NumpyDeserializer {
         self
     }
 
-    /// An array of integers with the lengths of sequences, in rows (`lengths`; default: each row is
-    /// a sequence). Their sum is the number of rows.
+    /// Sets an integer array with the lengths of sequences, in rows (`lengths`; default: each row
+    /// is a sequence). The lengths must add up to the number of rows.
     #[must_use]
     pub fn lengths(mut self, file: impl AsRef<Path>) -> Self {
         self.values.set("lengths", file.as_ref());
         self
     }
 
-    /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 32 MiB).
+    /// Sets the bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 32 MiB).
     #[must_use]
     pub fn chunk_size(mut self, bytes: u64) -> Self {
         self.values.set("chunkSizeInBytes", bytes);
         self
     }
 
-    /// The section that a configuration would have in `deserializers`.
+    /// Returns the section for `deserializers` in a configuration.
     pub fn to_configuration(&self) -> Result<String> {
         self.values()?.to_section()
     }

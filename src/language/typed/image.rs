@@ -1,4 +1,4 @@
-//! Builders of the deserializers of images, and of the transforms of their images.
+//! Builders of the image deserializers and of their transforms.
 
 use super::{of_module, streams};
 use crate::language::values::{Value, Values};
@@ -8,13 +8,14 @@ use cntk_reader_core::{Error, Result};
 use cntk_reader_images::transform::{Interpolation, ScaleMode};
 use std::path::Path;
 
-/// An element of `transforms`: one of the library's own, such as [`Crop`], or [one of the user's own](Transform::named).
+/// An element of `transforms`: one of the library's, such as [`Crop`], or [a user-defined
+/// one](Transform::named).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transform(Values);
 
 impl Transform {
-    /// A transform of the user's own, by the name that it was given to
-    /// [`Builder::transform`](crate::Builder::transform) with.
+    /// Returns a user-defined transform, by the name under which it was added with
+    /// [`Builder::transform`](crate::Builder::transform).
     #[must_use]
     pub fn named(name: &str) -> Transform {
         Transform(Values::of_type(name))
@@ -25,7 +26,7 @@ impl Transform {
     }
 }
 
-/// What all of the library's transforms have beside their keys.
+/// Implements the conversion that all of the library's transforms share.
 macro_rules! transform {
     ($($name:ident)*) => { $(
         impl From<$name> for Transform {
@@ -38,10 +39,11 @@ macro_rules! transform {
 
 transform!(Crop Scale Mean Color Intensity Transpose Cast);
 
-/// The seed of a random transform.
+/// Adds the setter for the seed of a random transform.
 macro_rules! seed {
     () => {
-        /// Seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw equal numbers.
+        /// Sets the seed of the random draws (`seed`; default: 0). Transforms with equal seeds draw
+        /// equal numbers.
         #[must_use]
         pub fn seed(mut self, seed: u32) -> Self {
             self.0.set("seed", seed);
@@ -50,8 +52,8 @@ macro_rules! seed {
     };
 }
 
-/// Cuts a part out of images, whose size is either [given](Crop::size) or a share of the image's. Without either it is the
-/// whole image.
+/// Crops images to a [given size](Crop::size) or to a ratio of the image's size. With neither, the
+/// crop is the whole image.
 ///
 /// ```
 /// use cntk_reader::images::Crop;
@@ -68,65 +70,68 @@ impl Crop {
         crop
     }
 
-    /// The middle of the image (`cropType = "Center"`).
+    /// Crops the center of the image (`cropType = "Center"`).
     #[must_use]
     pub fn center() -> Crop {
         Crop::of("Center")
     }
 
-    /// A part at a random place (`cropType = "RandomSide"`); half of the images are mirrored unless [`Crop::flip`] says
-    /// otherwise.
+    /// Crops at a random position (`cropType = "RandomSide"`); half of the images are mirrored
+    /// unless [`Crop::flip`] says otherwise.
     #[must_use]
     pub fn random() -> Crop {
         Crop::of("RandomSide")
     }
 
-    /// Corners and middle, plain and mirrored, one after the other (`cropType = "MultiView10"`): of the ten sequences that
-    /// each image has with [`ImageDeserializer::multi_view`].
+    /// Crops corners and center, each plain and mirrored (`cropType = "MultiView10"`): one for each
+    /// of the ten sequences per image of [`ImageDeserializer::multi_view`].
     #[must_use]
     pub fn multi_view() -> Crop {
         Crop::of("MultiView10")
     }
 
-    /// Columns and rows, at most those of the image (`cropSize`; default: not given).
+    /// Sets width and height, at most those of the image (`cropSize`; default: not set).
     #[must_use]
     pub fn size(mut self, width: u32, height: u32) -> Crop {
         self.0.set("cropSize", (width, height));
         self
     }
 
-    /// Both sides' length as a share of the image's shorter side, above 0 and up to 1 (`sideRatio`; default: not given).
-    /// Only with [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
+    /// Sets the length of both sides as a ratio of the image's shorter side, above 0 and up to 1
+    /// (`sideRatio`; default: not set). It is drawn between the two numbers only with
+    /// [`Crop::jitter`]; otherwise it is `least`.
     #[must_use]
     pub fn side_ratio(mut self, least: f32, greatest: f32) -> Crop {
         self.0.set("sideRatio", (least, greatest));
         self
     }
 
-    /// The area as a share of the image's, above 0 and up to 1 (`areaRatio`; default: not given). Only with
-    /// [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
+    /// Sets the area as a ratio of the image's area, above 0 and up to 1 (`areaRatio`; default: not
+    /// set). It is drawn between the two numbers only with [`Crop::jitter`]; otherwise it is
+    /// `least`.
     #[must_use]
     pub fn area_ratio(mut self, least: f32, greatest: f32) -> Crop {
         self.0.set("areaRatio", (least, greatest));
         self
     }
 
-    /// The longer side divided by the shorter one or the other way round, at random (`aspectRatio`; default: 1). Only with
-    /// [`Crop::jitter`] it is drawn between the two numbers; otherwise it is `least`.
+    /// Sets the ratio of the longer to the shorter side, with random orientation (`aspectRatio`;
+    /// default: 1). It is drawn between the two numbers only with [`Crop::jitter`]; otherwise it is
+    /// `least`.
     #[must_use]
     pub fn aspect_ratio(mut self, least: f32, greatest: f32) -> Crop {
         self.0.set("aspectRatio", (least, greatest));
         self
     }
 
-    /// Ratios are drawn between their bounds (`jitterType = "UniRatio"`; default: false).
+    /// Draws ratios between their bounds (`jitterType = "UniRatio"`; default: false).
     #[must_use]
     pub fn jitter(mut self, jitter: bool) -> Crop {
         self.0.set("jitterType", if jitter { "UniRatio" } else { "None" });
         self
     }
 
-    /// Half of the images are mirrored (`hflip`; default: true for [`Crop::random`], else false).
+    /// Mirrors half of the images (`hflip`; default: true for [`Crop::random`], else false).
     #[must_use]
     pub fn flip(mut self, flip: bool) -> Crop {
         self.0.set("hflip", flip);
@@ -136,12 +141,13 @@ impl Crop {
     seed!();
 }
 
-/// Gives images a size.
+/// Resizes images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale(Transform);
 
 impl Scale {
-    /// Columns, rows, and the number of channels that the images have.
+    /// Returns a transform to `width` columns and `height` rows, for images with this number of
+    /// channels.
     #[must_use]
     pub fn new(width: u32, height: u32, channels: u32) -> Scale {
         let mut transform = Transform::named("Scale");
@@ -151,7 +157,8 @@ impl Scale {
         Scale(transform)
     }
 
-    /// How values between pixels come about (`interpolations`; default: [`Interpolation::Linear`]).
+    /// Sets how values between pixels are interpolated (`interpolations`; default:
+    /// [`Interpolation::Linear`]).
     #[must_use]
     pub fn interpolation(mut self, interpolation: Interpolation) -> Scale {
         let word = match interpolation {
@@ -164,7 +171,8 @@ impl Scale {
         self
     }
 
-    /// What becomes of images with other proportions (`scaleMode`, `padValue`; default: [`ScaleMode::Fill`]).
+    /// Sets how images with other aspect ratios are handled (`scaleMode`, `padValue`; default:
+    /// [`ScaleMode::Fill`]).
     #[must_use]
     pub fn mode(mut self, mode: ScaleMode) -> Scale {
         let (word, value) = match mode {
@@ -186,7 +194,8 @@ impl Scale {
 pub struct Mean(Transform);
 
 impl Mean {
-    /// `path`: of the file with the mean image (`meanFile`), in OpenCV's XML or YAML.
+    /// Returns a transform that reads the mean image from `path` (`meanFile`), in OpenCV's XML or
+    /// YAML.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Mean {
         let mut transform = Transform::named("Mean");
@@ -195,7 +204,7 @@ impl Mean {
     }
 }
 
-/// Changes colors at random. Each radius is from 0, which changes nothing, to 1.
+/// Changes colors at random. Each radius ranges from 0, which changes nothing, to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Color(Transform);
 
@@ -206,27 +215,28 @@ impl Default for Color {
 }
 
 impl Color {
-    /// Changes nothing yet.
+    /// Returns a transform that changes nothing yet.
     #[must_use]
     pub fn new() -> Color {
         Color::default()
     }
 
-    /// Adds up to this share of the image's mean, or subtracts it (`brightnessRadius`; default: 0).
+    /// Adds or subtracts up to this ratio of the image's mean (`brightnessRadius`; default: 0).
     #[must_use]
     pub fn brightness(mut self, radius: f64) -> Color {
         self.0.set("brightnessRadius", radius);
         self
     }
 
-    /// Multiplies values by 1, more or less up to this (`contrastRadius`; default: 0).
+    /// Multiplies values by up to 1 plus or minus this radius (`contrastRadius`; default: 0).
     #[must_use]
     pub fn contrast(mut self, radius: f64) -> Color {
         self.0.set("contrastRadius", radius);
         self
     }
 
-    /// Multiplies the saturation by 1, more or less up to this (`saturationRadius`; default: 0).
+    /// Multiplies the saturation by up to 1 plus or minus this radius (`saturationRadius`; default:
+    /// 0).
     #[must_use]
     pub fn saturation(mut self, radius: f64) -> Color {
         self.0.set("saturationRadius", radius);
@@ -236,13 +246,14 @@ impl Color {
     seed!();
 }
 
-/// Changes the intensity at random, along the principal components of colors.
+/// Changes the intensity at random, along the principal components of the colors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intensity(Transform);
 
 impl Intensity {
-    /// `std_dev`: standard deviation of what is drawn (`intensityStdDev`). `path`: of the file with `EigVal` and `EigVec`
-    /// (`intensityFile`), in OpenCV's XML or YAML.
+    /// Returns a transform with random draws of the standard deviation `std_dev`
+    /// (`intensityStdDev`). The file `path` contains `EigVal` and `EigVec` (`intensityFile`), in
+    /// OpenCV's XML or YAML.
     #[must_use]
     pub fn new(std_dev: f64, path: impl AsRef<Path>) -> Intensity {
         let mut transform = Transform::named("Intensity");
@@ -254,7 +265,8 @@ impl Intensity {
     seed!();
 }
 
-/// Makes planes of images: channel after channel instead of pixel after pixel. Only [`Cast`] may follow.
+/// Converts images to planes: channel after channel instead of pixel after pixel. Only [`Cast`] may
+/// follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transpose(Transform);
 
@@ -265,15 +277,15 @@ impl Default for Transpose {
 }
 
 impl Transpose {
-    /// The transform.
+    /// Returns the transform.
     #[must_use]
     pub fn new() -> Transpose {
         Transpose::default()
     }
 }
 
-/// Makes numbers of the stream's element type of an image's bytes. It is always the last transform, whether it is added or
-/// not; only [`Transpose`] may follow another one.
+/// Converts an image's bytes to the stream's element type. It is always the last transform but for
+/// a [`Transpose`] after it, and is implied if it is not added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cast(Transform);
 
@@ -284,14 +296,14 @@ impl Default for Cast {
 }
 
 impl Cast {
-    /// The transform.
+    /// Returns the transform.
     #[must_use]
     pub fn new() -> Cast {
         Cast::default()
     }
 }
 
-/// The values of a deserializer of images.
+/// The values of an image deserializer.
 #[derive(Debug, Clone, PartialEq)]
 struct Images {
     values: Values,
@@ -301,7 +313,7 @@ struct Images {
     draws: String,
     classes: usize,
     transforms: Vec<Transform>,
-    /// Type of the images' values.
+    /// Element type of the images' values.
     element: Option<ElementType>,
 }
 
@@ -338,12 +350,12 @@ impl Images {
     }
 }
 
-/// What both deserializers of images have.
+/// Implements the methods that both image deserializers share.
 macro_rules! images {
     ($name:ident) => {
         impl $name {
-            /// Reads images as the dense stream `features` and their classes, numbers below `classes`, as the sparse
-            /// stream `labels`.
+            /// Reads images as the dense stream `features` and their classes, numbers below
+            /// `classes`, as the sparse stream `labels`.
             #[must_use]
             pub fn new(file: impl AsRef<Path>, features: &str, labels: &str, classes: usize) -> $name {
                 let mut values = of_module(stringify!($name), "ImageReader");
@@ -359,28 +371,27 @@ macro_rules! images {
                 })
             }
 
-            /// Type of the values of images (`element`; default: that of
+            /// Sets the element type of images (`element`; default:
             /// [`ReaderOptions::precision`](crate::ReaderOptions::precision)). With
-            /// [`ElementType::UInt8`] pixels stay the bytes that they are; [`Mean`], [`Color`] and
-            /// [`Intensity`] are refused then.
+            /// [`ElementType::UInt8`] pixels stay bytes; [`Mean`], [`Color`] and [`Intensity`] are
+            /// then refused.
             #[must_use]
             pub fn element(mut self, element: ElementType) -> $name {
                 self.0.element = Some(element);
                 self
             }
 
-            /// Adds a transform, which follows those added before. None is added by itself: without a [`Transpose`], samples
-            /// have their values pixel after pixel.
+            /// Appends a transform. None is implied: without a [`Transpose`], the values of samples
+            /// are stored pixel after pixel.
             #[must_use]
             pub fn add_transform(mut self, transform: impl Into<Transform>) -> $name {
                 self.0.transforms.push(transform.into());
                 self
             }
 
-            /// Adds a dense stream with a sample of seven numbers for each image, so that targets
-            /// can follow crops and flips: what the transforms show of it, as
-            /// [`Drawn::values`](crate::user::Drawn::values) has it (`draw`; default: no such
-            /// stream).
+            /// Adds a dense stream with a sample of seven numbers for each image,
+            /// [`Drawn::values`](crate::user::Drawn::values), so that targets can follow crops and
+            /// flips (`draw`; default: no such stream).
             #[must_use]
             pub fn draws(mut self, stream: &str) -> $name {
                 self.0.draws = stream.to_owned();
@@ -394,31 +405,33 @@ macro_rules! images {
                 self
             }
 
-            /// Each image stands for ten sequences, the views of [`Crop::multi_view`] (`multiViewCrop`; default: false).
+            /// Yields ten sequences for each image, the views of [`Crop::multi_view`]
+            /// (`multiViewCrop`; default: false).
             #[must_use]
             pub fn multi_view(mut self, multi_view: bool) -> $name {
                 self.0.values.set("multiViewCrop", multi_view);
                 self
             }
 
-            /// Most columns times rows of an image that are decoded; a larger one is an error (`maxPixels`; default: 2^28).
+            /// Sets the maximum of columns times rows that are decoded; a larger image is an error
+            /// (`maxPixels`; default: 2^28).
             #[must_use]
             pub fn max_pixels(mut self, pixels: u64) -> $name {
                 self.0.values.set("maxPixels", pixels);
                 self
             }
 
-            /// Random transforms depend on nothing but their seed, the sweep and the sequence
-            /// (`reproducibleTransforms`; default: that of the
-            /// [`ReaderOptions`](crate::ReaderOptions)). Otherwise they draw what CNTK draws, which
-            /// depends on all minibatches read before.
+            /// Makes random transforms depend only on their seed, the sweep and the sequence
+            /// (`reproducibleTransforms`; default: the setting of
+            /// [`ReaderOptions`](crate::ReaderOptions)). Otherwise they draw the same numbers as
+            /// CNTK, which depend on all minibatches read before.
             #[must_use]
             pub fn reproducible_transforms(mut self, reproducible: bool) -> $name {
                 self.0.values.set("reproducibleTransforms", reproducible);
                 self
             }
 
-            /// The section that a configuration would have in `deserializers`.
+            /// Returns the section for `deserializers` in a configuration.
             pub fn to_configuration(&self) -> Result<String> {
                 self.values()?.to_section()
             }
@@ -431,7 +444,7 @@ macro_rules! images {
     };
 }
 
-/// Images in files, or in zip files, which a map file lists with their classes.
+/// Images in files or zip archives, listed with their classes in a map file.
 ///
 /// ```
 /// use cntk_reader::ImageDeserializer;
@@ -449,14 +462,14 @@ pub struct ImageDeserializer(Images);
 
 images!(ImageDeserializer);
 
-/// Images in the lines of a file, encoded as Base64, with their classes.
+/// Images with their classes in the lines of a file, encoded as Base64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Base64ImageDeserializer(Images);
 
 images!(Base64ImageDeserializer);
 
 impl Base64ImageDeserializer {
-    /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+    /// Caches the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
     #[must_use]
     pub fn cache_index(mut self, cache: bool) -> Base64ImageDeserializer {
         self.0.values.set("cacheIndex", cache);

@@ -1,6 +1,6 @@
 //! Configurations written in Rust instead of CNTK's language.
 //!
-//! A builder only collects [`Values`]; [`crate::language`] reads them as it reads those of a text,
+//! A builder only collects [`Values`]; [`crate::language`] reads them like the values of a text,
 //! with the same defaults, checks and messages.
 
 mod arrays;
@@ -25,14 +25,17 @@ use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// What a reader does with the sequences of its deserializers: order, modes, tolerance. The keys of the reader's
-/// section in a configuration, with the same defaults.
+/// Options of a reader: order, packing modes, tolerance. They correspond to the keys of the
+/// reader's section in a configuration, with the same defaults.
 ///
 /// ```
 /// use cntk_reader::{Config, ReaderOptions};
 ///
-/// let options = ReaderOptions::new().randomization_window_in_chunks(8).randomization_seed(7).frame_mode(true);
-/// // As a configuration would have them:
+/// let options = ReaderOptions::new()
+///     .randomization_window_in_chunks(8)
+///     .randomization_seed(7)
+///     .frame_mode(true);
+/// // The equivalent configuration:
 /// assert!(options.to_configuration()?.contains("randomizationWindow = 8"));
 /// # Config::from_text(&options.to_configuration()?)?;
 /// # Ok::<(), cntk_reader::Error>(())
@@ -42,7 +45,7 @@ pub struct ReaderOptions {
     values: Values,
 }
 
-/// One method for each key of one value.
+/// Defines a setter for each single-valued key.
 macro_rules! keys {
     ($($(#[$doc:meta])* $method:ident($value:ident: $type:ty) = $key:literal;)*) => {
         $(
@@ -57,58 +60,62 @@ macro_rules! keys {
 }
 
 impl ReaderOptions {
-    /// The defaults.
+    /// Returns the default options.
     #[must_use]
     pub fn new() -> ReaderOptions {
         ReaderOptions::default()
     }
 
     keys! {
-        /// Sequences come in random order, another one in every sweep (`randomize`; default: true). Otherwise they
-        /// come in the data's own order.
+        /// Sequences come in random order, different in every sweep (`randomize`; default: true),
+        /// or else in the data's own order.
         randomize(randomize: bool) = "randomize";
-        /// Added to the number of the sweep to seed its order (`randomizationSeed`; default: 0).
+        /// Added to the sweep number to seed the sweep's order (`randomizationSeed`; default: 0).
         randomization_seed(seed: u64) = "randomizationSeed";
-        /// Every sequence is one sample, and minibatches are packed from single samples (`frameMode`; default: false).
+        /// Every sequence is one sample, and minibatches are packed from single samples
+        /// (`frameMode`; default: false).
         frame_mode(frame_mode: bool) = "frameMode";
-        /// Overlap of the truncated minibatches of one sequence in steps (`rightSplice`; default: 0).
+        /// Overlap, in steps, of the truncated minibatches of one sequence (`rightSplice`; default:
+        /// 0).
         right_splice(steps: u64) = "rightSplice";
-        /// Each worker fills its share of the minibatch on its own (`localTimeline`; default: true). Otherwise all
-        /// workers walk the same global minibatch and keep their share.
+        /// Each worker fills its own share of the minibatch size independently (`localTimeline`;
+        /// default: true). Otherwise all workers walk through the same global minibatches and keep
+        /// their share.
         local_timeline(local_timeline: bool) = "localTimeline";
-        /// Every worker reads as many minibatches as the others (`lockstep`; default: false), with `local_timeline` false. A
-        /// worker whose share of a minibatch is empty gets one without data, instead of reading on until it has some, as in
-        /// CNTK.
+        /// Every worker reads the same number of minibatches (`lockstep`; default: false), with
+        /// `local_timeline` false. A worker whose share of a minibatch is empty gets one without
+        /// data, instead of reading on until it has some, as in CNTK.
         lockstep(lockstep: bool) = "lockstep";
-        /// Sequences that may be invalid before reading fails (`maxErrors`; default: 0). Malformed text is counted by
-        /// the text deserializer, see [`CtfDeserializer::max_errors`].
+        /// Number of invalid sequences to tolerate before reading fails (`maxErrors`; default: 0).
+        /// Malformed text is counted by the text deserializer; see [`CtfDeserializer::max_errors`].
         max_errors(sequences: u32) = "maxErrors";
-        /// Random transforms of images depend on nothing but their seed, the sweep and the sequence
-        /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
-        /// minibatches read before.
+        /// Random transforms of images depend only on their seed, the sweep and the sequence
+        /// (`reproducibleTransforms`; default: false). Otherwise they draw the same numbers as
+        /// CNTK, which depend on all minibatches read before.
         reproducible_transforms(reproducible: bool) = "reproducibleTransforms";
-        /// Images, and sequences of users that are fetched one by one, are worked on by several threads
+        /// Several threads process images, and user-defined sequences that are fetched one by one
         /// (`multiThreadedDeserialization`; default: true with [`ImageDeserializer`], else false).
         multithreaded(multithreaded: bool) = "multiThreadedDeserialization";
-        /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
+        /// Log level: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
         trace_level(level: u32) = "traceLevel";
-        /// Sequence keys in the data are numbers (`useNumericSequenceKeys`; default: true). Otherwise they are text.
+        /// Sequence keys in the data are numbers (`useNumericSequenceKeys`; default: true).
+        /// Otherwise they are text.
         numeric_keys(numeric: bool) = "useNumericSequenceKeys";
-        /// Numbers textual keys by a hash of their text (`hashSequenceKeys`; default: false). Saves the memory of
-        /// their texts; keys with equal hashes are taken for the same key.
+        /// Replaces textual keys by a hash of their text (`hashSequenceKeys`; default: false).
+        /// Saves the memory of their texts; keys with equal hashes are treated as the same key.
         hash_keys(hash: bool) = "hashSequenceKeys";
-        /// Minibatches are packed ahead on another thread where that is worth a change of threads (`prefetch`;
-        /// default: true).
+        /// Minibatches are packed ahead on another thread if that outweighs the cost of switching
+        /// threads (`prefetch`; default: true).
         prefetch(prefetch: bool) = "prefetch";
-        /// Accepted because CNTK accepts it (`checkData`); sequences are always checked.
+        /// Accepted for compatibility with CNTK (`checkData`); sequences are always checked.
         check_data(check: bool) = "checkData";
-        /// Scales the default window, which is 4 GiB of chunks of this size (`chunkSizeInBytes` of the reader;
-        /// default: 32 MiB). The size of the chunks themselves is [`CtfDeserializer::chunk_size`].
+        /// Scales the default window, which is 4 GiB of chunks of this size (`chunkSizeInBytes` of
+        /// the reader; default: 32 MiB). The chunk size itself is [`CtfDeserializer::chunk_size`].
         window_chunk_size(bytes: u64) = "chunkSizeInBytes";
     }
 
-    /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text data: 128 chunks of
-    /// 32 MiB). The chunks of a window are in memory at the same time.
+    /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text
+    /// data: 128 chunks of 32 MiB). All chunks of a window are in memory at the same time.
     #[must_use]
     pub fn randomization_window_in_chunks(mut self, chunks: u64) -> ReaderOptions {
         self.values.set("randomizationWindow", chunks);
@@ -116,7 +123,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Randomizes within windows of this many samples (`randomizationWindow`, `sampleBasedRandomizationWindow`).
+    /// Randomizes within windows of this many samples (`randomizationWindow`,
+    /// `sampleBasedRandomizationWindow`).
     #[must_use]
     pub fn randomization_window_in_samples(mut self, samples: u64) -> ReaderOptions {
         self.values.set("randomizationWindow", samples);
@@ -124,8 +132,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Packs for truncated back-propagation through time, minibatches of this many steps (`truncated`,
-    /// `truncationLength`).
+    /// Packs minibatches of this many steps for truncated back-propagation through time
+    /// (`truncated`, `truncationLength`).
     #[must_use]
     pub fn truncation_length(mut self, steps: u64) -> ReaderOptions {
         self.values.set("truncated", true);
@@ -133,9 +141,9 @@ impl ReaderOptions {
         self
     }
 
-    /// Paths that data files name (script files, map files, lists) must lead to the folder of the file that names them, or to
-    /// one of the `allowed` folders, once symbolic links and `..` are resolved (`confinePaths`, `allowedFolders`; default: they
-    /// may lead anywhere).
+    /// Confines the paths that data files name (script files, map files, lists) to the folder of
+    /// the file that names them and to the `allowed` folders, after resolving symbolic links and
+    /// `..` (`confinePaths`, `allowedFolders`; default: they may lead anywhere).
     #[must_use]
     pub fn confine_paths<P: AsRef<Path>>(mut self, allowed: &[P]) -> ReaderOptions {
         self.values.set("confinePaths", true);
@@ -152,32 +160,32 @@ impl ReaderOptions {
         self
     }
 
-    /// Type of the delivered values of files that have no type of their own:
-    /// [`ElementType::Float`], the default, or [`ElementType::Double`] (`precision`).
+    /// Sets the element type of files that do not define one: [`ElementType::Float`], the default,
+    /// or [`ElementType::Double`] (`precision`).
     #[must_use]
     pub fn precision(mut self, element: ElementType) -> ReaderOptions {
         let word = match element {
             ElementType::Float => "float",
             ElementType::Double => "double",
-            // Refused when the reader is opened, with the words that there are.
+            // Refused when the reader is opened, with a list of the valid words.
             other => other.name(),
         };
         self.values.set("precision", word);
         self
     }
 
-    /// The lines that a configuration would have.
+    /// Returns the equivalent lines of a configuration.
     pub fn to_configuration(&self) -> Result<String> {
         self.values.to_configuration()
     }
 
-    /// The section with these keys in the place of its own.
+    /// Returns the section with its keys overridden by these.
     pub(super) fn over(&self, section: &Section) -> Section {
         if self.values.is_empty() { section.clone() } else { section.with_values(&self.values) }
     }
 }
 
-/// One or several files in CNTK's text format and the streams to read from them.
+/// One or more files in CNTK's text format, and the streams to read from them.
 ///
 /// ```
 /// use cntk_reader::CtfDeserializer;
@@ -190,26 +198,26 @@ impl ReaderOptions {
 /// # Ok::<(), cntk_reader::Error>(())
 /// ```
 ///
-/// Streams are numbered in the alphabetical order of their names, whatever the order here.
+/// Streams are numbered alphabetically by name, regardless of the order of these calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CtfDeserializer {
     files: Vec<PathBuf>,
     values: Values,
     streams: Vec<(String, Values)>,
-    /// A method that describes the stream added last, called before there was one.
+    /// A method that describes the last stream, if it was called before any stream was added.
     early: Option<&'static str>,
 }
 
 impl CtfDeserializer {
-    /// Reads a file, or the files that match a pattern, `train-*.ctf`; streams are still to be added. A path that exists is
-    /// no pattern.
+    /// Reads a file, or the files that match a pattern such as `train-*.ctf`. Streams have to be
+    /// added. A path that exists is not treated as a pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CtfDeserializer {
         let values = of_module("CNTKTextFormatDeserializer", "CNTKTextFormatReader");
         CtfDeserializer { files: vec![file.as_ref().to_owned()], values, streams: Vec::new(), early: None }
     }
 
-    /// Adds a file, or those that match a pattern: their data follow those of the ones before.
+    /// Adds a file, or the files that match a pattern, after the earlier ones.
     #[must_use]
     pub fn add_file(mut self, file: impl AsRef<Path>) -> CtfDeserializer {
         self.files.push(file.as_ref().to_owned());
@@ -236,7 +244,7 @@ impl CtfDeserializer {
         self
     }
 
-    /// Says what the stream added last is called in the file (`alias`). Without it the file has the stream's name.
+    /// Sets the name of the last stream in the file (`alias`; default: the stream's name).
     #[must_use]
     pub fn alias(mut self, alias: &str) -> CtfDeserializer {
         if let Some(stream) = self.last("alias") {
@@ -245,8 +253,8 @@ impl CtfDeserializer {
         self
     }
 
-    /// Measures minibatches and windows in samples of the stream added last (`definesMBSize`). Without such a stream a
-    /// sequence counts as long as its longest stream.
+    /// Measures minibatches and windows in samples of the stream added last (`definesMBSize`). By
+    /// default, the longest stream of a sequence determines its size.
     #[must_use]
     pub fn defines_minibatch_size(mut self) -> CtfDeserializer {
         if let Some(stream) = self.last("defines_minibatch_size") {
@@ -255,9 +263,9 @@ impl CtfDeserializer {
         self
     }
 
-    /// Type of the values of the stream added last, which is dense (`element`; default: that of
-    /// [`ReaderOptions::precision`]). CNTK has none. A number that is no value of a type of
-    /// integers is malformed.
+    /// Sets the element type of the stream added last, which must be dense (`element`; default:
+    /// [`ReaderOptions::precision`]). CNTK has no such option. Numbers that an integer type cannot
+    /// represent are malformed.
     ///
     /// ```
     /// use cntk_reader::{CtfDeserializer, ElementType, Epoch, Reader};
@@ -284,10 +292,10 @@ impl CtfDeserializer {
         self
     }
 
-    /// Delivers the index of each sample of the stream added last, which is sparse, in place of the
-    /// sample: as a dense integer, [`ElementType::Int32`] or [`ElementType::Int64`] (`ids`). CNTK
-    /// has no such streams. Each sample is one entry, `index:1`; others are malformed. The number
-    /// of classes is [`StreamInfo::classes`](crate::StreamInfo::classes).
+    /// Delivers the index of each sample of the stream added last, which must be sparse, instead of
+    /// the sample: as a dense integer, [`ElementType::Int32`] or [`ElementType::Int64`] (`ids`).
+    /// CNTK has no such option. Each sample must be a single entry `index:1`; others are malformed.
+    /// The number of classes is [`StreamInfo::classes`](crate::StreamInfo::classes).
     #[must_use]
     pub fn ids(mut self, element: ElementType) -> CtfDeserializer {
         if let Some(stream) = self.last("ids") {
@@ -296,7 +304,7 @@ impl CtfDeserializer {
         self
     }
 
-    /// The value that gaps of truncated minibatches have in the stream added last, which has
+    /// Sets the value of gaps of truncated minibatches in the stream added last, which must have
     /// [`ids`](Self::ids) (`padding`; default: 0).
     #[must_use]
     pub fn padding(mut self, value: i64) -> CtfDeserializer {
@@ -314,26 +322,29 @@ impl CtfDeserializer {
     }
 
     keys! {
-        /// Bytes of a chunk, what is loaded, randomized and shared between workers at a time (`chunkSizeInBytes`;
-        /// default: 32 MiB).
+        /// Bytes of a chunk, the unit of loading, randomizing and sharding between workers
+        /// (`chunkSizeInBytes`; default: 32 MiB).
         chunk_size(bytes: u64) = "chunkSizeInBytes";
-        /// Malformed values, lines and sequences to skip before reading fails, over all sweeps (`maxErrors`; default:
-        /// 0).
+        /// Number of malformed values, lines and sequences to skip, over all sweeps, before reading
+        /// fails (`maxErrors`; default: 0).
         max_errors(errors: u32) = "maxErrors";
-        /// Every line is a sequence, whatever ids the lines have (`skipSequenceIds`; default: false).
+        /// Treats every line as a sequence, regardless of ids (`skipSequenceIds`; default: false).
         skip_sequence_ids(skip: bool) = "skipSequenceIds";
-        /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+        /// Caches the index in a file beside the data, in CNTK's format (`cacheIndex`; default:
+        /// false).
         cache_index(cache: bool) = "cacheIndex";
-        /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+        /// Chunks stay in memory once they are loaded (`keepDataInMemory`; default: false).
         keep_data_in_memory(keep: bool) = "keepDataInMemory";
-        /// CNTK's rules for lines and streams of a sequence (`strictSequences`; default: true). Otherwise a stream's
-        /// samples may stand on any line of their sequence, and a sequence in which a stream has no sample is skipped.
+        /// Applies CNTK's rules for the lines and streams of a sequence (`strictSequences`;
+        /// default: true). Otherwise a stream's samples may be on any line of their sequence, and a
+        /// sequence is skipped if a stream has no sample in it.
         strict_sequences(strict: bool) = "strictSequences";
-        /// The ids of several files are one numbering (`sharedIds`; default: false). Otherwise each file has its own.
+        /// The files share one numbering of ids (`sharedIds`; default: false). Otherwise each file
+        /// has its own.
         shared_ids(shared: bool) = "sharedIds";
     }
 
-    /// The section that a configuration would have in `deserializers`.
+    /// Returns the section for `deserializers` in a configuration.
     pub fn to_configuration(&self) -> Result<String> {
         self.values()?.to_section()
     }
@@ -353,7 +364,8 @@ impl CtfDeserializer {
     }
 }
 
-/// One or several files in CNTK's binary format. The files themselves describe their streams; all are read.
+/// One or more files in CNTK's binary format. The files describe their streams; all streams are
+/// read.
 ///
 /// ```
 /// use cntk_reader::CbfDeserializer;
@@ -368,13 +380,13 @@ pub struct CbfDeserializer {
     values: Values,
     /// Options of streams, by their delivered names.
     streams: Vec<(String, Values)>,
-    /// Streams that have a name in the file.
+    /// Streams that were renamed.
     renamed: Vec<String>,
 }
 
 impl CbfDeserializer {
-    /// Reads a file with all of its streams, or the files that match a pattern, `train-*.cbf`. A path that exists is no
-    /// pattern.
+    /// Reads all streams of a file, or of the files that match a pattern such as `train-*.cbf`. A
+    /// path that exists is not treated as a pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CbfDeserializer {
         let values = of_module("CNTKBinaryFormatDeserializer", "CNTKBinaryReader");
@@ -386,17 +398,18 @@ impl CbfDeserializer {
         }
     }
 
-    /// Adds a file with the same streams, or those that match a pattern: their data follow those of the ones before.
+    /// Adds a file with the same streams, or the files that match a pattern, after the earlier
+    /// ones.
     #[must_use]
     pub fn add_file(mut self, file: impl AsRef<Path>) -> CbfDeserializer {
         self.files.push(file.as_ref().to_owned());
         self
     }
 
-    /// Delivers the stream that the file calls `in_file` as `name`.
+    /// Delivers the stream called `in_file` in the file as `name`.
     #[must_use]
     pub fn rename(mut self, name: &str, in_file: &str) -> CbfDeserializer {
-        // A second name in the file for one stream is refused when the reader is opened.
+        // A second name in the file for the same stream is refused when the reader is opened.
         if self.renamed.iter().any(|known| known == name) {
             self.streams.push((name.to_owned(), Values::default()));
         }
@@ -405,16 +418,16 @@ impl CbfDeserializer {
         self
     }
 
-    /// Delivers the index of each sample of the stream `name`, which is sparse in the file, in place
-    /// of the sample: see [`CtfDeserializer::ids`]. Another sample than one entry of value 1 is an
-    /// error.
+    /// Delivers the index of each sample of the stream `name`, which must be sparse in the file,
+    /// instead of the sample; see [`CtfDeserializer::ids`]. A sample that is not a single entry of
+    /// value 1 is an error.
     #[must_use]
     pub fn ids(mut self, name: &str, element: ElementType) -> CbfDeserializer {
         self.stream(name).set("ids", element.name());
         self
     }
 
-    /// The value that gaps of truncated minibatches have in the stream `name`, which has
+    /// Sets the value of gaps of truncated minibatches in the stream `name`, which must have
     /// [`ids`](Self::ids) (`padding`; default: 0).
     #[must_use]
     pub fn padding(mut self, name: &str, value: i64) -> CbfDeserializer {
@@ -431,14 +444,14 @@ impl CbfDeserializer {
     }
 
     keys! {
-        /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+        /// Chunks stay in memory once they are loaded (`keepDataInMemory`; default: false).
         keep_data_in_memory(keep: bool) = "keepDataInMemory";
-        /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false). Otherwise
-        /// each file has its own numbering.
+        /// Numbers the sequences of several files consecutively (`sharedIds`; default: false).
+        /// Otherwise each file has its own numbering.
         shared_ids(shared: bool) = "sharedIds";
     }
 
-    /// The section that a configuration would have in `deserializers`.
+    /// Returns the section for `deserializers` in a configuration.
     pub fn to_configuration(&self) -> Result<String> {
         self.values()?.to_section()
     }
@@ -455,14 +468,14 @@ impl CbfDeserializer {
     }
 }
 
-/// The values of a deserializer of one of CNTK's modules.
+/// Returns the values of a deserializer of one of CNTK's modules.
 fn of_module(name: &str, module: &str) -> Values {
     let mut values = Values::of_type(name);
     values.set("module", Value::Text(module.to_owned()));
     values
 }
 
-/// Streams by name.
+/// Returns the section of named streams.
 fn streams<'n>(all: impl Iterator<Item = (&'n str, Values)>) -> Result<Values> {
     let mut streams = Values::default();
     for (name, values) in all {
@@ -472,7 +485,7 @@ fn streams<'n>(all: impl Iterator<Item = (&'n str, Values)>) -> Result<Values> {
     Ok(streams)
 }
 
-/// Refuses names that no interface could deliver: names have an end in C.
+/// Refuses names that C cannot represent: empty ones, and ones with a NUL character.
 fn check_name(name: &str) -> Result<()> {
     if !name.is_empty() && !name.contains('\0') {
         return Ok(());

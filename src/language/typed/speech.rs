@@ -1,4 +1,4 @@
-//! Builders of the deserializers for speech: HTK features, labels (MLF), lattices and Kaldi archives.
+//! Builders of the speech deserializers: HTK features, labels (MLF), lattices and Kaldi archives.
 
 use super::{of_module, streams};
 use crate::language::values::{Value, Values};
@@ -20,12 +20,13 @@ struct OneStream {
     keys: PathKeys,
 }
 
-/// The keys for the files of a deserializer.
+/// The keys for a deserializer's files.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct PathKeys {
     one: &'static str,
     several: &'static str,
-    /// A single file is that of the deserializer, otherwise of its stream.
+    /// Whether a single file belongs to the section of the deserializer; otherwise it belongs to
+    /// the stream's section.
     is_outside: bool,
 }
 
@@ -50,7 +51,7 @@ impl OneStream {
     }
 }
 
-/// One method for each key of one value, of the stream or of the deserializer.
+/// Defines a setter for each single-valued key of the stream or of the deserializer.
 macro_rules! keys_of {
     ($($(#[$doc:meta])* $method:ident($value:ident: $type:ty) = $place:ident $key:literal;)*) => {
         $(
@@ -64,18 +65,18 @@ macro_rules! keys_of {
     };
 }
 
-/// The methods for classes that are delivered as numbers.
+/// Defines the methods for delivering class ids.
 macro_rules! ids {
     () => {
-        /// Delivers classes as numbers, dense integers of the type [`ElementType::Int32`] or
-        /// [`ElementType::Int64`], in place of one-hot samples (`ids`).
+        /// Delivers class ids as dense integers of type [`ElementType::Int32`] or
+        /// [`ElementType::Int64`] instead of one-hot samples (`ids`).
         #[must_use]
         pub fn ids(mut self, element: ElementType) -> Self {
             self.0.inner.set("ids", element.name());
             self
         }
 
-        /// The value that gaps of truncated minibatches have, with [`ids`](Self::ids) (`padding`;
+        /// Sets the value of gaps of truncated minibatches, with [`ids`](Self::ids) (`padding`;
         /// default: 0).
         #[must_use]
         pub fn padding(mut self, value: i64) -> Self {
@@ -85,11 +86,11 @@ macro_rules! ids {
     };
 }
 
-/// What all builders have beside their keys.
+/// Implements the methods that all builders share.
 macro_rules! deserializer {
     ($name:ident) => {
         impl $name {
-            /// The section that a configuration would have in `deserializers`.
+            /// Returns the section for `deserializers` in a configuration.
             pub fn to_configuration(&self) -> Result<String> {
                 self.values()?.to_section()
             }
@@ -102,7 +103,7 @@ macro_rules! deserializer {
     };
 }
 
-/// Features in HTK archives, which a script file lists: one dense stream.
+/// Features in HTK archives, listed in a script file: one dense stream.
 ///
 /// ```
 /// use cntk_reader::HtkFeatureDeserializer;
@@ -117,8 +118,9 @@ pub struct HtkFeatureDeserializer(OneStream);
 deserializer!(HtkFeatureDeserializer);
 
 impl HtkFeatureDeserializer {
-    /// Reads the utterances of a script file as the stream `stream`. `dim` is the number of values of a frame. Without a
-    /// [`context_window`](Self::context_window) it may be an odd multiple of it: samples then have as many frames.
+    /// Reads the utterances of a script file as the stream `stream`. `dim` is the number of values
+    /// of a frame. Without a [`context_window`](Self::context_window) it may be an odd multiple of
+    /// that: samples then consist of that many frames.
     #[must_use]
     pub fn new(stream: &str, scp_file: impl AsRef<Path>, dim: usize) -> HtkFeatureDeserializer {
         let keys = PathKeys { one: "scpFile", several: "scpFile", is_outside: true };
@@ -128,22 +130,23 @@ impl HtkFeatureDeserializer {
         HtkFeatureDeserializer(features)
     }
 
-    /// Adds another script file, whose lines follow those of the ones before it.
+    /// Adds another script file, whose lines follow the earlier ones.
     #[must_use]
     pub fn add_scp_file(mut self, scp_file: impl AsRef<Path>) -> Self {
         self.0.paths.push(scp_file.as_ref().to_owned());
         self
     }
 
-    /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+    /// Adds this many neighbouring frames before and after a sample's own frame (`contextWindow`;
+    /// default: none).
     #[must_use]
     pub fn context_window(mut self, before: u32, after: u32) -> Self {
         self.0.inner.set("contextWindow", (before, after));
         self
     }
 
-    /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a line
-    /// stands for the folder of the script.
+    /// Sets the prefix of each path in the script (`prefixPathInSCP`; default: none). Without it,
+    /// `...` in a line means the folder of the script.
     #[must_use]
     pub fn prefix_path(mut self, prefix: impl AsRef<Path>) -> Self {
         self.0.inner.set("prefixPathInSCP", prefix.as_ref());
@@ -151,19 +154,19 @@ impl HtkFeatureDeserializer {
     }
 
     keys_of! {
-        /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
-        /// (`expandToUtterance`; default: false): i-vectors.
+        /// Each utterance is a single frame, such as an i-vector, which is repeated for every
+        /// sample of the reader's first deserializer (`expandToUtterance`; default: false).
         expand_to_utterance(expand: bool) = inner "expandToUtterance";
-        /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+        /// Skips utterances with more frames (`maxSequenceSize`; default: no limit).
         max_sequence_size(frames: u32) = outer "maxSequenceSize";
-        /// Minibatches and windows are measured in frames of this stream (`definesMBSize`; default: in those of the
+        /// Measures minibatches and windows in frames of this stream (`definesMBSize`; default: the
         /// longest stream).
         defines_minibatch_size(defines: bool) = outer "definesMBSize";
     }
 }
 
-/// Labels of frames in text files of the HTK master label format: one sparse stream of class numbers. It follows a
-/// deserializer of features.
+/// Frame labels in text files of the HTK master label format: one sparse stream of class ids. It
+/// must follow a deserializer of features.
 ///
 /// ```
 /// use cntk_reader::HtkMlfDeserializer;
@@ -178,21 +181,21 @@ pub struct HtkMlfDeserializer(OneStream);
 deserializer!(HtkMlfDeserializer);
 
 impl HtkMlfDeserializer {
-    /// Reads the labels of a file as the stream `stream`. `classes` is their number: the values of a sample.
+    /// Reads the labels of a file as the stream `stream`, with `classes` classes.
     #[must_use]
     pub fn new(stream: &str, mlf_file: impl AsRef<Path>, classes: usize) -> HtkMlfDeserializer {
         HtkMlfDeserializer(labels("HTKMLFDeserializer", stream, mlf_file.as_ref(), classes))
     }
 
-    /// Adds another file of labels, read after those before it (`mlfFileList`).
+    /// Adds another file of labels, read after the earlier ones (`mlfFileList`).
     #[must_use]
     pub fn add_mlf_file(mut self, mlf_file: impl AsRef<Path>) -> Self {
         self.0.paths.push(mlf_file.as_ref().to_owned());
         self
     }
 
-    /// The list of states, whose lines are the names of classes (`labelMappingFile`). Without it each line of labels has a
-    /// fourth column with the number of the class.
+    /// Sets the state list, whose lines are the class names (`labelMappingFile`). Without it each
+    /// label line has a fourth column with the class id.
     #[must_use]
     pub fn state_list(mut self, path: impl AsRef<Path>) -> Self {
         self.0.inner.set("labelMappingFile", path.as_ref());
@@ -202,24 +205,27 @@ impl HtkMlfDeserializer {
     ids!();
 
     keys_of! {
-        /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
+        /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not
+        /// in frame mode.
         phone_boundaries(boundaries: bool) = inner "phoneBoundaries";
-        /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only where
-        /// keys are hashed, see [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
+        /// Caches the index in a file beside the data, in CNTK's format (`cacheIndex`; default:
+        /// false). Has an effect only if keys are hashed; see
+        /// [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
         cache_index(cache: bool) = inner "cacheIndex";
         /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
         chunk_size(bytes: u64) = outer "chunkSizeInBytes";
     }
 }
 
-/// Labels of frames in CNTK's binary files: one sparse stream of class numbers. It follows a deserializer of features.
+/// Frame labels in CNTK's binary files: one sparse stream of class ids. It must follow a
+/// deserializer of features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HtkMlfBinaryDeserializer(OneStream);
 
 deserializer!(HtkMlfBinaryDeserializer);
 
 impl HtkMlfBinaryDeserializer {
-    /// Reads the labels of a file as the stream `stream`. `classes` is their number: the values of a sample.
+    /// Reads the labels of a file as the stream `stream`, with `classes` classes.
     #[must_use]
     pub fn new(stream: &str, mlf_file: impl AsRef<Path>, classes: usize) -> HtkMlfBinaryDeserializer {
         HtkMlfBinaryDeserializer(labels("HTKMLFBinaryDeserializer", stream, mlf_file.as_ref(), classes))
@@ -227,7 +233,7 @@ impl HtkMlfBinaryDeserializer {
 
     ids!();
 
-    /// Adds another file of labels, read after those before it (`mlfFileList`).
+    /// Adds another file of labels, read after the earlier ones (`mlfFileList`).
     #[must_use]
     pub fn add_mlf_file(mut self, mlf_file: impl AsRef<Path>) -> Self {
         self.0.paths.push(mlf_file.as_ref().to_owned());
@@ -235,16 +241,17 @@ impl HtkMlfBinaryDeserializer {
     }
 
     keys_of! {
-        /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only where
-        /// keys are hashed, see [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
+        /// Caches the index in a file beside the data, in CNTK's format (`cacheIndex`; default:
+        /// false). Has an effect only if keys are hashed; see
+        /// [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
         cache_index(cache: bool) = inner "cacheIndex";
         /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
         chunk_size(bytes: u64) = outer "chunkSizeInBytes";
     }
 }
 
-/// Only the very section of the stream may have the paths of labels, and an array of one would be taken for the path of a
-/// list of files.
+/// Paths of labels are only read from the section of the stream itself, and a one-element array
+/// would be taken for the path of a list of files.
 fn labels(name: &str, stream: &str, mlf_file: &Path, classes: usize) -> OneStream {
     let keys = PathKeys { one: "mlfFile", several: "mlfFileList", is_outside: false };
     let mut labels = OneStream::new(of_module(name, MODULE), stream, mlf_file, keys);
@@ -252,14 +259,15 @@ fn labels(name: &str, stream: &str, mlf_file: &Path, classes: usize) -> OneStrea
     labels
 }
 
-/// Lattices: one stream of opaque bytes for each utterance. It follows a deserializer of features.
+/// Lattices: one stream of opaque bytes for each utterance. It must follow a deserializer of
+/// features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatticeDeserializer(OneStream);
 
 deserializer!(LatticeDeserializer);
 
 impl LatticeDeserializer {
-    /// Reads the lattices of the tables of contents that `index_file` lists as the stream `stream`.
+    /// Reads the lattices of the tables of contents listed in `index_file` as the stream `stream`.
     #[must_use]
     pub fn new(stream: &str, index_file: impl AsRef<Path>) -> LatticeDeserializer {
         let keys = PathKeys { one: "latticeIndexFile", several: "latticeIndexFile", is_outside: true };
@@ -268,16 +276,17 @@ impl LatticeDeserializer {
     }
 
     keys_of! {
-        /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only where
-        /// keys are hashed, see [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
+        /// Caches the index in a file beside the data, in CNTK's format (`cacheIndex`; default:
+        /// false). Has an effect only if keys are hashed; see
+        /// [`ReaderOptions::hash_keys`](crate::ReaderOptions::hash_keys).
         cache_index(cache: bool) = inner "cacheIndex";
         /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
         chunk_size(bytes: u64) = outer "chunkSizeInBytes";
     }
 }
 
-/// Kaldi archives: matrices of features as a dense stream, or integer vectors of class numbers as a sparse one. CNTK has
-/// no such deserializer.
+/// Kaldi archives: feature matrices as a dense stream, or integer vectors of class ids as a sparse
+/// one. CNTK has no such deserializer.
 ///
 /// ```
 /// use cntk_reader::KaldiDeserializer;
@@ -293,8 +302,8 @@ pub struct KaldiDeserializer(OneStream);
 deserializer!(KaldiDeserializer);
 
 impl KaldiDeserializer {
-    /// Reads the utterances that a script file (`.scp`) lists as the stream `stream`. `dim` is the number of values of a
-    /// frame, or that of classes.
+    /// Reads the utterances listed in a script file (`.scp`) as the stream `stream`. `dim` is the
+    /// number of values of a frame, or the number of classes.
     #[must_use]
     pub fn script(stream: &str, path: impl AsRef<Path>, dim: usize) -> KaldiDeserializer {
         KaldiDeserializer::of(stream, "scpFile", path.as_ref(), dim)
@@ -313,7 +322,8 @@ impl KaldiDeserializer {
         KaldiDeserializer(archives)
     }
 
-    /// The archive has integer vectors of class numbers below `dim` (`format = "sparse"`; default: matrices of features).
+    /// Reads integer vectors of class ids below `dim` (`format = "sparse"`; default: feature
+    /// matrices).
     #[must_use]
     pub fn sparse(mut self) -> Self {
         self.0.inner.set("format", "sparse");
@@ -322,7 +332,8 @@ impl KaldiDeserializer {
 
     ids!();
 
-    /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+    /// Adds this many neighbouring frames before and after a sample's own frame (`contextWindow`;
+    /// default: none).
     #[must_use]
     pub fn context_window(mut self, before: u32, after: u32) -> Self {
         self.0.inner.set("contextWindow", (before, after));
@@ -330,12 +341,12 @@ impl KaldiDeserializer {
     }
 
     keys_of! {
-        /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
-        /// (`expandToUtterance`; default: false): i-vectors.
+        /// Each utterance is a single frame, such as an i-vector, which is repeated for every
+        /// sample of the reader's first deserializer (`expandToUtterance`; default: false).
         expand_to_utterance(expand: bool) = inner "expandToUtterance";
-        /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+        /// Skips utterances with more frames (`maxSequenceSize`; default: no limit).
         max_sequence_size(frames: u32) = outer "maxSequenceSize";
-        /// Minibatches and windows are measured in frames of this stream (`definesMBSize`; default: in those of the
+        /// Measures minibatches and windows in frames of this stream (`definesMBSize`; default: the
         /// longest stream).
         defines_minibatch_size(defines: bool) = outer "definesMBSize";
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined
-//! behaviour.
+//! `cargo xtask sanitize`: runs the tests under programs that check memory accesses, threads and
+//! undefined behaviour.
 
 mod rust;
 
@@ -14,7 +14,7 @@ use tooling::project::Project;
 use tooling::tools::{self, Tool};
 use tooling::{Tally, dist, drivers};
 
-/// One way of watching.
+/// A sanitizer, or Valgrind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Address,
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// What it runs.
+    /// Its checks.
     fn checks(self) -> &'static [Check] {
         match self {
             Kind::Address => &[
@@ -77,8 +77,7 @@ struct Check {
     run: fn(&Project) -> Result<Tally>,
 }
 
-/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their
-/// checks.
+/// Runs the named kinds, or all, and prints a line with figures for each check.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut kinds = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -105,7 +104,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     if failed { bail!("Something was found: see above.") } else { Ok(()) }
 }
 
-/// One kind, in one sentence for each of its checks. What could not be checked is an error.
+/// Runs one kind, and returns a sentence for each of its checks. Skipped checks are an error.
 pub fn figures(project: &Project, kind: Kind) -> Result<String> {
     let checks = run(project, kind);
     let is_kept = checks.iter().all(|(_, tally)| tally.failed == 0 && tally.passed > 0);
@@ -113,7 +112,7 @@ pub fn figures(project: &Project, kind: Kind) -> Result<String> {
     if is_kept { Ok(lines.join("; ")) } else { bail!("{}", lines.join("\n")) }
 }
 
-/// Runs the checks of a kind. Returns a line with figures for each, and its results in numbers.
+/// Runs the checks of a kind. Returns a line with figures and a tally for each.
 fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     let checks = kind.checks().iter().map(|check| {
         let clock = Instant::now();
@@ -128,14 +127,14 @@ fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
     checks.collect()
 }
 
-/// The C++ tests under sanitizers, with more options of CMake. What the sanitizers find ends a
-/// test.
+/// Runs the C++ tests under sanitizers, with additional CMake options. A finding ends the test.
 pub fn cpp(project: &Project, sanitizers: &str, options: &[&str]) -> Result<Tally> {
     tools::need(project, &[&drivers::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     let dist = dist::build(project)?;
     let folder = format!("cmake/tests-{}", sanitizers.replace(',', "-"));
     let option = format!("-DCNTK_READER_SANITIZE={sanitizers}");
-    // Optimized, instrumented code takes four times as long to compile, and the tests take seconds.
+    // Instrumented code takes four times as long to compile with optimization, and the tests take
+    // only seconds.
     let options = [&[option.as_str(), "-DCMAKE_BUILD_TYPE=Debug"], options].concat();
     let build = Build::configure(project, &dist, "cpp_tests", &folder, &options)?;
     build.build(None)?;
@@ -145,7 +144,7 @@ pub fn cpp(project: &Project, sanitizers: &str, options: &[&str]) -> Result<Tall
     build.test(&variables).with_context(|| format!("C++ tests under -fsanitize={sanitizers}"))
 }
 
-/// Every `every`-th golden record under Valgrind.
+/// Replays every `every`-th golden record under Valgrind.
 pub fn valgrind(project: &Project, every: usize) -> Result<Tally> {
     tools::need(project, &[Tool::Valgrind])?;
     build::everything(project)?;

@@ -1,10 +1,10 @@
-//! The Rust tests under sanitizers, with a standard library that is instrumented too.
+//! Runs the Rust tests under sanitizers, with an instrumented standard library.
 //!
-//! Rust's own distribution has its standard library only as it was compiled, and a sanitizer sees
-//! nothing of what happens inside of it: ThreadSanitizer would take the hand-over in a channel for
-//! a race. Debian has a current compiler together with the sources of its standard library, so
-//! there it is compiled again. Building it takes an unstable option, which `RUSTC_BOOTSTRAP`
-//! allows. The run-time libraries are those of the Clang with the compiler's LLVM.
+//! Rust's own distribution has the standard library only precompiled, and sanitizers cannot see
+//! into it: ThreadSanitizer would report the hand-over in a channel as a race. Debian has a current
+//! compiler and the sources of its standard library, so the library is compiled again. This needs
+//! an unstable option, which `RUSTC_BOOTSTRAP` enables. The sanitizer run-time libraries come from
+//! the Clang with the compiler's LLVM.
 
 use super::Kind;
 use crate::packages;
@@ -17,16 +17,16 @@ use tooling::{Tally, libtest};
 /// The platform whose sanitizers are used.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests that look at the memory and the pages of the process, of which the sanitizers have more
-/// than the tests.
+/// Tests that measure memory and pages of the process, of which sanitizers need more than the
+/// tests.
 const OF_MEMORY: [&str; 4] = [
     "whole_pages_are_there_afterwards",
-    "a_window_bounds_the_memory",
-    "an_index_is_small",
-    "readers_that_are_destroyed_leave_no_memory",
+    "window_bounds_the_memory",
+    "index_is_small",
+    "destroyed_readers_release_their_memory",
 ];
 
-/// All tests but those of the documentation and [`OF_MEMORY`].
+/// Runs all tests except the documentation tests and [`OF_MEMORY`].
 pub fn tests(project: &Project, kind: Kind) -> Result<Tally> {
     match tools::need(project, &[Tool::RustWithSources, Tool::Cxx]) {
         Ok(()) => run(project, kind),
@@ -38,8 +38,8 @@ fn run(project: &Project, kind: Kind) -> Result<Tally> {
     let run = cargo(project, kind);
     let run = run.args(packages::library()).args(["--lib", "--tests", "--no-fail-fast"]);
     let run = match kind {
-        // Every byte counts as not initialized that code without instrumentation writes: C code is
-        // compiled by Clang, with it, but what is written in assembler cannot be.
+        // Bytes written by uninstrumented code count as uninitialized: C code can be compiled with
+        // instrumentation by Clang, assembler code cannot.
         Kind::Memory => run.arg("--no-default-features"),
         _ => run,
     };
@@ -47,7 +47,7 @@ fn run(project: &Project, kind: Kind) -> Result<Tally> {
     Ok(libtest(&run.arg("--").args(skipped).go()?))
 }
 
-/// `cargo test` by Debian's Rust, everything instrumented.
+/// Prepares `cargo test` with Debian's Rust and everything instrumented.
 fn cargo(project: &Project, kind: Kind) -> Run {
     let name = kind.name();
     let flags = format!(
@@ -61,6 +61,6 @@ fn cargo(project: &Project, kind: Kind) -> Run {
     let run = run.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     run.env("CARGO_TERM_COLOR", "never")
         .env("ASAN_OPTIONS", "detect_leaks=1")
-        // The child of a fork has the memory of threads that do not exist in it.
+        // A forked child inherits the memory of threads that do not exist in it.
         .env("TSAN_OPTIONS", "die_after_fork=0")
 }

@@ -1,4 +1,4 @@
-//! A trial of the wheel for 64-bit ARM under an emulator, in Debian's Python.
+//! Tries the wheel for 64-bit ARM under an emulator, in Debian's Python.
 
 use super::unpack;
 use crate::python_tests::FIRST_PROGRAM;
@@ -8,7 +8,7 @@ use tooling::cross::{Cross, DEBIAN};
 use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 
-/// Debian's packages of Python with NumPy, and of all that they load.
+/// Debian's packages of Python with NumPy, and of everything they load.
 const PACKAGES: [&str; 17] = [
     "libblas3",
     "libbz2-1.0",
@@ -29,8 +29,8 @@ const PACKAGES: [&str; 17] = [
     "zlib1g",
 ];
 
-/// Runs what a user of the package runs first, and the tool; says so where there is no Python.
-/// Folders are below `target`.
+/// Runs a user's first program, and the tool. Reports if there is no Python. Folders are below
+/// `target`.
 pub fn run(project: &Project, cross: &Cross, wheel: &Path, target: &Path) -> Result<()> {
     let unpacked = target.join("wheel-unpacked");
     unpack(project, wheel, &unpacked)?;
@@ -53,7 +53,8 @@ pub fn run(project: &Project, cross: &Cross, wheel: &Path, target: &Path) -> Res
     })
 }
 
-/// A folder like a root of Debian with Python in it, which apt-get fetches and nobody installs.
+/// Unpacks Debian's Python into a folder like a root file system. apt-get downloads it, but nothing
+/// is installed.
 fn python(project: &Project, target: &Path) -> Result<PathBuf> {
     let (root, packages) = (target.join("debian"), target.join("debian-packages"));
     if !root.join("usr/bin/python3.11").exists() {
@@ -69,12 +70,12 @@ fn python(project: &Project, target: &Path) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// This Python, which finds the unpacked wheel.
+/// Prepares to run this Python with the unpacked wheel on its path.
 fn emulated(project: &Project, cross: &Cross, root: &Path, unpacked: &Path) -> Run {
     let root = root.to_string_lossy();
     let python = project.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
-    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an
-    // installation links.
+    // NumPy's linear algebra libraries are Debian alternatives, for which only an installation
+    // creates links.
     let libraries = ["aarch64-linux-gnu/blas", "aarch64-linux-gnu/lapack"];
     let libraries = libraries.map(|folder| format!("{root}/usr/lib/{folder}")).join(":");
     let modules = format!("{}:{root}/usr/lib/python3/dist-packages", unpacked.display());

@@ -1,4 +1,5 @@
-//! The wheel for one free-threaded Python: such builds have no stable ABI before version 3.15.
+//! Builds the wheel for one free-threaded Python: such builds have no stable ABI before version
+//! 3.15.
 
 use super::{OLDEST, licences, maturin, unpack, wheels};
 use anyhow::{Context, Result, ensure};
@@ -10,10 +11,11 @@ const ABOUT: &str = "\
 import sys, sysconfig
 print('%d.%d' % sys.version_info[:2], sysconfig.get_config_var('Py_GIL_DISABLED') or 0)";
 
-/// Fails if importing the package has turned the global lock on.
+/// Fails if importing the package has enabled the global lock.
 const IS_FREE: &str = "import sys, cntk_reader; sys.exit(sys._is_gil_enabled())";
 
-/// Builds the wheel for this Python, which needs NumPy for the trial, into target/free-threaded.
+/// Builds the wheel for this Python into target/free-threaded. The Python needs NumPy for the
+/// trial.
 pub fn build(project: &Project, target: &str, python: &Path) -> Result<PathBuf> {
     let run = || project.run(&python.to_string_lossy());
     let about = run().args(["-c", ABOUT]).output()?;
@@ -26,7 +28,7 @@ pub fn build(project: &Project, target: &str, python: &Path) -> Result<PathBuf> 
     let folder = project.target.join("free-threaded");
     empty_folder(&folder)?;
     licences::write(project, target)?;
-    // In place of python/pyo3.txt, which asks for the stable ABI.
+    // Replaces python/pyo3.txt, which asks for the stable ABI.
     let configuration = folder.join("pyo3.txt");
     let text = format!(
         "implementation=CPython\nversion={version}\ntarget_abi=CPython-free_threaded-{version}\nshared=true\n\

@@ -1,5 +1,5 @@
-//! The licences of the crates that are compiled into the extension module, as a file beside
-//! `python/pyproject.toml`, from which maturin takes it into wheels and source distributions.
+//! Writes the licences of the crates in the extension module to a file beside
+//! `python/pyproject.toml`, which maturin adds to wheels and source distributions.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tooling::project::Project;
 
-/// The file. It is not under version control: `Cargo.lock` decides about its content.
+/// The file. It is not under version control, because `Cargo.lock` determines its content.
 const FILE: &str = "python/THIRD-PARTY.txt";
 
 /// The crate of the extension module.
 const EXTENSION: &str = "cntk-reader-python";
 
-/// Beginnings of the names of files with licences.
+/// Prefixes of the names of files with licences.
 const NAMES: [&str; 6] = ["copying", "copyright", "licence", "license", "notice", "unlicense"];
 
-/// Writes the file, for a target of Rust.
+/// Writes the file for a Rust target.
 pub fn write(project: &Project, target: &str) -> Result<()> {
     let metadata = project.cargo("metadata").args(["--format-version=1", "--filter-platform", target]);
     let metadata: Value = serde_json::from_str(&metadata.output()?)?;
@@ -41,8 +41,8 @@ pub fn write(project: &Project, target: &str) -> Result<()> {
     std::fs::write(project.path(FILE), file).with_context(|| format!("writing {FILE}"))
 }
 
-/// The third-party crates compiled into the extension module, sorted by name. Crates that only
-/// build scripts and tests use are left out.
+/// Returns the third-party crates in the extension module, sorted by name, without those that only
+/// build scripts and tests use.
 fn compiled_in(metadata: &Value) -> Result<Vec<&Value>> {
     let id = |value: &Value| value["id"].as_str().unwrap_or_default().to_owned();
     let packages = metadata["packages"].as_array().context("cargo knows no packages")?;
@@ -71,7 +71,7 @@ fn compiled_in(metadata: &Value) -> Result<Vec<&Value>> {
     Ok(found)
 }
 
-/// The texts of the licences in a crate's folder, and in the folders of C code in it.
+/// Returns the licence texts in a crate's folder, and in the folders of C code in it.
 fn licences(folder: &Path) -> Result<Vec<String>> {
     let list = |folder: &Path| -> Result<Vec<PathBuf>> {
         let mut paths =

@@ -1,4 +1,4 @@
-//! `cntk-reader order`: in which order sequences are read, and how well that mixes them.
+//! `cntk-reader order`: shows the order in which sequences are read, and how well it mixes them.
 
 mod plot;
 mod report;
@@ -18,13 +18,13 @@ use std::path::PathBuf;
 
 /// Show in which order sequences are read, and how well that mixes them
 ///
-/// The data are indexed, but not read. Without --digest and --report, the sequences are listed: their key, their number among all
-/// sequences of the data, their chunk and their length.
+/// The data are indexed, but not read. Without --digest and --report, the sequences are listed with
+/// their key, their number among all sequences of the data, their chunk and their length.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   cntk-reader order train.cntk -n 10                             the first sequences that training gets
-  cntk-reader order train.cntk --sweep 3 --workers 4 --rank 1    those of one of four workers in the fourth sweep
+  cntk-reader order train.cntk --sweep 3 --workers 4 --rank 1    the share of one of four workers in the fourth sweep
   cntk-reader order train.cntk --at 100000 --digest              a digest of the order after a checkpoint, to compare runs
   cntk-reader order train.cntk --svg shuffle.svg                 how well the data are mixed")]
 pub struct Order {
@@ -44,7 +44,7 @@ pub struct Order {
     #[arg(long, value_name = "SAMPLES")]
     window_samples: Option<u64>,
 
-    /// The data's own order
+    /// Use the order of the data, without randomization
     #[arg(long, conflicts_with_all = ["seed", "window_chunks", "window_samples"])]
     no_randomize: bool,
 
@@ -60,7 +60,7 @@ pub struct Order {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     workers: u64,
 
-    /// The worker whose share is shown, from 0 [default: 0 of a single worker]
+    /// The worker whose share is shown, from 0 [default: 0 if there is one worker]
     #[arg(long, value_name = "NUMBER")]
     rank: Option<u64>,
 
@@ -76,7 +76,7 @@ pub struct Order {
     #[arg(short = 'n', value_name = "COUNT")]
     count: Option<u64>,
 
-    /// Show a digest of the order only
+    /// Show only a digest of the order
     #[arg(long, conflicts_with = "count")]
     digest: bool,
 
@@ -89,7 +89,7 @@ pub struct Order {
     svg: Option<PathBuf>,
 }
 
-/// What is said of an order before its sequences.
+/// Facts about an order that precede the list of sequences.
 #[derive(Serialize)]
 struct Heading {
     schema: u32,
@@ -151,7 +151,7 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
 }
 
 impl Order {
-    /// Warns of a worker that reads nothing.
+    /// Warns if the worker reads nothing.
     fn warn_of_nothing(&self, order: &SequenceOrder, read: u64, global: &Global) {
         let rank = self.rank.unwrap_or(0);
         if read == 0 && rank >= order.chunks() && !global.quiet {
@@ -165,11 +165,12 @@ impl Order {
         }
     }
 
-    /// The worker whose share is shown. Without one, several would all be taken for the first.
+    /// The worker whose share is shown. With several workers `--rank` is required, because the
+    /// default 0 would silently show the share of the first.
     fn rank(&self) -> Result<u64, Failure> {
         match self.rank {
             None if self.workers > 1 => Err(Failure::Usage(format!(
-                "There are {} workers: add --rank, from 0 to {}, for the one whose share is shown.",
+                "There are {} workers: add --rank, from 0 to {}, to choose the worker whose share is shown.",
                 self.workers,
                 self.workers - 1
             ))),
@@ -177,7 +178,7 @@ impl Order {
         }
     }
 
-    /// The reader's options, with those of the command line.
+    /// Applies the options of the command line.
     fn apply(&self, mut reader: ReaderOptions) -> ReaderOptions {
         if let Some(seed) = self.seed {
             reader = reader.randomization_seed(seed);
@@ -191,18 +192,19 @@ impl Order {
         if self.no_randomize { reader.randomize(false) } else { reader }
     }
 
-    /// The sweeps as one epoch: it begins at a whole multiple of its length, so later sweeps are sought.
+    /// The sweeps as one epoch. An epoch starts at a multiple of its length, so the first sweep
+    /// must be a multiple of the number of sweeps.
     fn epoch(&self) -> Result<Epoch, Failure> {
         if self.sweeps == 0 {
-            return Err(Failure::Usage("The number of sweeps is 0. Ask for one at least.".to_owned()));
+            return Err(Failure::Usage("The number of sweeps is 0. Ask for at least one.".to_owned()));
         }
         let read = cntk_reader::ReadConfig::new(self.minibatch_size).worker(self.rank()?, self.workers);
         if self.sweep.is_multiple_of(self.sweeps) {
             return Ok(Epoch::sweeps(self.sweeps).index(self.sweep / self.sweeps).read_config(read));
         }
         Err(Failure::Usage(format!(
-            "{} sweeps cannot begin with sweep {}: ask for one sweep after the other, or for sweeps that begin at a multiple \
-             of their number.",
+            "{} sweeps cannot begin at sweep {}: ask for one sweep at a time, or begin at a multiple of the number of \
+             sweeps.",
             self.sweeps, self.sweep
         )))
     }
@@ -219,7 +221,7 @@ fn heading(options: &Order, order: &SequenceOrder) -> Heading {
     }
 }
 
-/// Goes through the whole order.
+/// Measures the whole order, showing each sequence to `see`.
 fn measure(order: &mut SequenceOrder, mut see: impl FnMut(&OrderedSequence)) -> cntk_reader::Result<Shuffle> {
     let mut shuffle = Shuffle::default();
     while let Some(minibatch) = order.next_minibatch()? {

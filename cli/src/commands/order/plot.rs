@@ -1,4 +1,4 @@
-//! The order as a picture: when each sequence is read, over its place in the data.
+//! The order as a picture: the position in time of each sequence over its position in the data.
 
 use super::report::Report;
 use crate::exit::Failure;
@@ -7,24 +7,24 @@ use cntk_reader_tools::order::{OrderedSequence, SequenceOrder};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Points of a picture, at most: twice as many are thinned out.
+/// Maximum number of points in the picture: at twice this number, every second point is dropped.
 const POINTS: usize = 4000;
 
-/// Parts of a sweep whose displacements are counted.
+/// Number of bars in the histogram of displacements.
 const BARS: usize = 40;
 
-/// Sizes in pixels: the square of points, the width of the bars, margins.
+/// Sizes in pixels: the square of points, the histogram's width, and margins.
 const SQUARE: f64 = 480.0;
 const WIDTH: f64 = 320.0;
 const MARGIN: f64 = 60.0;
 
-/// Collects what is drawn.
+/// Collects the points of the picture.
 pub struct Plot {
-    /// Every `step`-th sequence: where it is read, and its place in the data.
+    /// Time and position in the data of every `step`-th sequence, in samples.
     points: Vec<(u64, u64)>,
     step: u64,
     seen: u64,
-    /// Displacements of these points are counted when the length of a sweep is known.
+    /// The number of the first sweep, which is the only one that is drawn.
     sweep: Option<u64>,
 }
 
@@ -111,8 +111,8 @@ impl Plot {
         svg.push_str("\"/></g>\n");
     }
 
-    /// How often each displacement occurs, and the curve of a perfect shuffle: a displacement `d`, as a share of the sweep, has
-    /// the density `2 (1 - d)`.
+    /// Draws the histogram of displacements, and the curve of a perfect shuffle: a displacement
+    /// `d`, as a fraction of the sweep, has the density `2 (1 - d)`.
     fn draw_bars(&self, svg: &mut String, samples: f64) {
         let mut counts = [0u64; BARS];
         for &(read_at, place) in &self.points {

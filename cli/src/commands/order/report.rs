@@ -1,4 +1,4 @@
-//! How well an order mixes the data, in numbers.
+//! Measures of how well an order mixes the data.
 
 use super::Heading;
 use crate::args::{Form, Global};
@@ -12,21 +12,22 @@ use serde::Serialize;
 pub struct Report {
     #[serde(flatten)]
     heading: Heading,
-    /// Sequences that were read.
+    /// Number of sequences read.
     pub read: u64,
     pub digest: String,
-    /// How far from their place in the data sequences are read.
+    /// Distances between the time at which sequences are read and their place in the data.
     pub displacement: Spread,
-    /// How far apart in the data those are that are read one after the other.
+    /// Distances in the data between sequences that are read one after the other.
     pub neighbours: Spread,
-    /// Of the sequences that are read one after the other: the share that follow each other in the data.
+    /// Fraction of the pairs of sequences read one after the other that also follow each other in
+    /// the data.
     pub successions: f64,
     pub minibatch_size: u64,
-    /// Chunks that a minibatch has sequences of.
+    /// Numbers of chunks that a minibatch has sequences from.
     pub chunks_in_minibatch: Spread,
 }
 
-/// A distribution, and what a perfect shuffle would give.
+/// A distribution, beside the mean of a perfect shuffle.
 #[derive(Serialize)]
 pub struct Spread {
     pub mean: f64,
@@ -59,7 +60,8 @@ impl Report {
         minibatch_size: u64,
     ) -> Report {
         let third = order.samples() as f64 / 3.0;
-        // A minibatch draws from chunks of about equal size: each is missed by all of its sequences with this probability.
+        // A minibatch draws from chunks of about equal size: the probability that all of its
+        // sequences miss a given chunk is (1 - 1 / chunks) ^ drawn.
         let chunks = order.chunks().max(1) as f64;
         let minibatches = shuffle.chunks().count().max(1) as f64;
         let drawn = shuffle.sequences() as f64 / minibatches;
@@ -77,7 +79,7 @@ impl Report {
         }
     }
 
-    /// Writes it to standard output.
+    /// Writes the report to standard output.
     pub(super) fn write(&self, global: &Global) -> Outcome {
         let mut output = Output::new(global, Form::Table);
         if output.form == Form::Table {
@@ -123,7 +125,7 @@ impl Report {
             ],
         )?;
         output.line(&format!(
-            "  {:.3} % of the sequences follow the one that they follow in the data.",
+            "  {:.3} % of the sequences follow the same sequence as in the data.",
             100.0 * self.successions
         ))
     }

@@ -1,4 +1,4 @@
-//! Loaded chunks: views of their sequences, no copies.
+//! Loaded chunks: views of their sequences, without copies.
 
 use crate::call::{call, given, guard_silently};
 use crate::error::cntk_reader_error;
@@ -15,7 +15,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// The data of a chunk's sequences. Comes from cntk_reader_deserializer_load_chunk, may outlive the deserializer.
+/// The data of a chunk's sequences, from cntk_reader_deserializer_load_chunk. It may outlive the
+/// deserializer.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_chunk {
@@ -24,42 +25,44 @@ pub struct cntk_reader_chunk {
     data: Arc<dyn Chunk>,
 }
 
-/// What loading made of a sequence.
+/// Result of loading a sequence.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_presence {
-    /// It has data.
+    /// The sequence has data.
     CNTK_READER_PRESENCE_PRESENT = 0,
-    /// It was left out and counted as an error already.
+    /// The sequence was left out, and already counted as an error.
     CNTK_READER_PRESENCE_SKIPPED = 1,
-    /// It is invalid, to be left out and counted.
+    /// The sequence is invalid: to be left out and counted as an error.
     CNTK_READER_PRESENCE_INVALID = 2,
 }
 
-/// A sequence's data in one stream. The pointers live as long as the chunk, or as the cntk_reader_decoded that came with
-/// them.
+/// A sequence's data in one stream. The pointers are valid as long as the chunk, or as the
+/// cntk_reader_decoded that came with them.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_sequence {
     /// sizeof(cntk_reader_sequence), set by the caller.
     pub struct_size: usize,
-    /// Whether there are data.
+    /// Whether the sequence has data.
     pub presence: cntk_reader_presence,
-    /// Samples in this stream.
+    /// Number of samples in this stream.
     pub samples: u32,
-    /// The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
-    /// Sparse: the stored ones, sample after sample.
+    /// The values, of the stream's element type, possibly unaligned. Dense: `samples` times the
+    /// size of a sample. Sparse: the stored values, sample by sample.
     pub values: *const c_void,
     /// Number of values.
     pub value_count: usize,
-    /// Sparse: the index of each value within its sample, not necessarily aligned. Dense: NULL.
+    /// Sparse: the index of each value within its sample, possibly unaligned. Dense: NULL.
     pub indices: *const i32,
-    /// Sparse: samples + 1 ascending numbers. Sample s has the values from `sample_offsets[s] - sample_offsets[0]` to
-    /// before `sample_offsets[s + 1] - sample_offsets[0]`. Dense: NULL.
+    /// Sparse: samples + 1 ascending numbers. Sample s has the values from
+    /// `sample_offsets[s] - sample_offsets[0]` up to, but not including,
+    /// `sample_offsets[s + 1] - sample_offsets[0]`. Dense: NULL.
     pub sample_offsets: *const u32,
 }
 
-// SAFETY: integers and pointers, which may have all bits zero; the enum is only ever written.
+// SAFETY: `repr(C)`, begins with a `usize`, and has integers and pointers, for which zero is valid,
+// and an enum, which is only written.
 unsafe impl Sized for cntk_reader_sequence {
     const NAME: &'static str = "cntk_reader_sequence";
 }
@@ -77,7 +80,7 @@ impl cntk_reader_chunk {
         cntk_reader_fetched::new(&self.data, &self.streams, index)
     }
 
-    /// What loading made of a sequence, and the description of the stream.
+    /// Loads a sequence, and returns it with the description of its stream.
     fn load(&self, stream: usize, index: u32) -> cntk_reader_core::Result<(&StreamInfo, Loaded<'_>)> {
         let Some(info) = self.streams.get(stream).filter(|_| index < self.sequences) else {
             return Err(Error::argument(format!(
@@ -125,19 +128,19 @@ impl cntk_reader_sequence {
     }
 }
 
-/// The data of one sequence in one stream that had to be decoded: plain numbers in memory of their own. Comes from
+/// A sequence's decoded data in one stream: plain numbers in separate memory. Comes from
 /// cntk_reader_chunk_decode_sequence; the caller frees it with cntk_reader_decoded_free.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_decoded {
     _numbers: PlainSequence,
-    /// Offsets of a sparse sequence are read where the chunk has them.
+    /// Keeps the offsets of a sparse sequence alive, which are not copied.
     _chunk: Arc<dyn Chunk>,
 }
 
-/// Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. Fails if the chunk stores them
-/// encoded, as those of speech (features, labels): then call cntk_reader_chunk_decode_sequence. May be called from any
-/// thread.
+/// Gets a sequence's data in one stream, without a copy. `sequence->struct_size` must be set. Fails
+/// if the chunk stores the data encoded, as features and labels of speech are: use
+/// cntk_reader_chunk_decode_sequence. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_chunk_get_sequence(
     chunk: Option<&cntk_reader_chunk>,
@@ -147,7 +150,8 @@ pub unsafe extern "C" fn cntk_reader_chunk_get_sequence(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let (chunk, sequence) = (given(chunk, "chunk")?, unsafe { SizedOutput::new(sequence) }?);
         let (info, loaded) = chunk.load(stream, index)?;
         if matches!(&loaded, Loaded::Data(view) if !is_plain(view)) {
@@ -160,10 +164,11 @@ pub unsafe extern "C" fn cntk_reader_chunk_get_sequence(
     })
 }
 
-/// Gives a sequence's data in one stream as plain numbers: frames are decoded, and each sample gets its context; small
-/// numbers get their full size. What the chunk has as plain numbers is not copied: `*decoded` is NULL then, and `sequence`
-/// points into the chunk. Else the caller owns `*decoded`, and its data live until cntk_reader_decoded_free, also without
-/// the chunk. `sequence->struct_size` must be set. May be called from any thread.
+/// Gets a sequence's data in one stream as plain numbers: decodes frames, gives each sample its
+/// context, and widens narrow numbers to the element type. Data that are already plain numbers are
+/// not copied: `*decoded` is NULL, and `sequence` points into the chunk. Otherwise the caller owns
+/// `*decoded`, whose data are valid until cntk_reader_decoded_free, even after the chunk is freed.
+/// `sequence->struct_size` must be set. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_chunk_decode_sequence(
     chunk: Option<&cntk_reader_chunk>,
@@ -175,14 +180,16 @@ pub unsafe extern "C" fn cntk_reader_chunk_decode_sequence(
 ) -> cntk_reader_status {
     call(error, || {
         let (chunk, decoded) = (given(chunk, "chunk")?, given(decoded, "decoded")?);
-        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let sequence = unsafe { SizedOutput::new(sequence) }?;
         decoded.write(null_mut());
         let (info, loaded) = chunk.load(stream, index)?;
         match loaded {
             Loaded::Data(view) if !is_plain(&view) => {
                 let mut numbers = PlainSequence::default();
-                // The numbers lie on the heap, so their addresses stay when their owner moves into its box.
+                // `numbers` owns heap memory, so the addresses stay valid when it moves into its
+                // box.
                 let plain = cntk_reader_sequence::of(info, Loaded::Data(numbers.decode(&view, info)?));
                 let own = cntk_reader_decoded { _numbers: numbers, _chunk: Arc::clone(&chunk.data) };
                 decoded.write(Box::into_raw(Box::new(own)));
@@ -214,7 +221,7 @@ mod tests {
         FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind,
     };
 
-    /// Two sequences: frames with the one before, and plain values.
+    /// Two sequences: frames with their left neighbour, and plain values.
     struct Speech {
         spec: FrameSpec,
         values: Vec<u8>,
@@ -251,7 +258,7 @@ mod tests {
             let status =
                 unsafe { cntk_reader_chunk_decode_sequence(Some(&chunk), 0, index, sequence, out, None) };
             assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
-            // SAFETY: the function above has written it.
+            // SAFETY: the successful call above has written it.
             unsafe { decoded.assume_init() }
         };
         assert_ne!(get(0, &mut sequence), cntk_reader_status::CNTK_READER_STATUS_OK);

@@ -1,4 +1,4 @@
-//! Deserializers on their own, for hosts that compose, randomize and pack themselves.
+//! Single deserializers, for hosts that compose, randomize and pack by themselves.
 
 use crate::call::{call, given, guard_silently, outputs};
 use crate::error::cntk_reader_error;
@@ -30,10 +30,11 @@ use std::ffi::c_char;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-/// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
+/// A source of sequences: its streams, its list of chunks, and their data. Open it with
 /// cntk_reader_deserializer_open, free it with cntk_reader_deserializer_free.
 ///
-/// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
+/// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened
+/// it.
 pub struct cntk_reader_deserializer {
     process: Process,
     pool: Pool,
@@ -41,7 +42,7 @@ pub struct cntk_reader_deserializer {
     deserializer: ManuallyDrop<Arc<dyn Deserializer>>,
 }
 
-/// Numbers of streams and chunks of a deserializer.
+/// Description of a deserializer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_deserializer_info {
@@ -51,14 +52,14 @@ pub struct cntk_reader_deserializer_info {
     pub stream_count: usize,
     /// Number of chunks.
     pub chunk_count: usize,
-    /// 1 if each sequence has one sample that stands for each sample of the same key in the reader's first stream
-    /// (`expandToUtterance`).
+    /// 1 if each sequence has a single sample, which stands for every sample of the sequence with
+    /// the same key in the reader's first stream (`expandToUtterance`).
     pub is_expanded: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
-// SAFETY: nothing but integers.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_deserializer_info {
     const NAME: &'static str = "cntk_reader_deserializer_info";
 }
@@ -69,13 +70,13 @@ unsafe impl Sized for cntk_reader_deserializer_info {
 pub struct cntk_reader_chunk_info {
     /// sizeof(cntk_reader_chunk_info), set by the caller.
     pub struct_size: usize,
-    /// Samples of all its sequences.
+    /// Samples in all its sequences.
     pub samples: u64,
     /// Number of its sequences.
     pub sequences: u64,
 }
 
-// SAFETY: nothing but integers.
+// SAFETY: `repr(C)`, and all members are integers, for which zero is valid; the first is a `usize`.
 unsafe impl Sized for cntk_reader_chunk_info {
     const NAME: &'static str = "cntk_reader_chunk_info";
 }
@@ -106,7 +107,7 @@ impl cntk_reader_deserializer {
         Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
     }
 
-    /// The deserializer, if this process may use it.
+    /// Returns the deserializer if this process may use it.
     fn here(&self) -> Result<&Arc<dyn Deserializer>> {
         if self.process.is_current() {
             return Ok(&self.deserializer);
@@ -121,17 +122,17 @@ impl cntk_reader_deserializer {
         })
     }
 
-    /// The sequences of a chunk.
+    /// Lists the sequences of a chunk.
     fn list(&self, chunk: u32) -> Result<Vec<SequenceInfo>> {
         let mut listed = room::with_capacity(self.chunk(chunk)?.sequences as usize, room::INDEX)?;
         self.deserializer.list(chunk, &mut listed)?;
         Ok(listed)
     }
 
-    /// The sequence that belongs to one of another deserializer.
+    /// Finds the sequence that belongs to a sequence of another deserializer.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<SequenceInfo>> {
         let deserializer = self.here()?;
-        // Without memory to sort the keys it would find nothing.
+        // Reports a lack of memory for the sorted keys, without which nothing would be found.
         deserializer.prepare_to_find()?;
         let found = deserializer.matching(of)?;
         Ok(found.map(|(id, samples)| SequenceInfo { id, samples, ..*of }))
@@ -141,14 +142,15 @@ impl cntk_reader_deserializer {
 impl Drop for cntk_reader_deserializer {
     fn drop(&mut self) {
         if self.process.is_current() {
-            // SAFETY: `drop` runs once, nothing else drops the field, and nothing uses it afterwards.
+            // SAFETY: `drop` runs once, nothing else drops the field, and nothing uses it
+            // afterwards.
             unsafe { ManuallyDrop::drop(&mut self.deserializer) };
         }
     }
 }
 
-/// Opens one of the library's deserializers. Unknown types are refused by
-/// [`language::text_deserializer`], in CNTK's words.
+/// Opens one of the library's deserializers. [`language::text_deserializer`] refuses unknown types
+/// in CNTK's words.
 fn open_by_type(
     name: &str,
     section: &Section,
@@ -175,12 +177,13 @@ fn open_by_type(
     })
 }
 
-/// Opens a deserializer of speech. In frame mode it lists frames, unless each frame gets the whole sequence.
+/// Opens a speech deserializer. In frame mode it lists frames, unless each frame gets the whole
+/// sequence.
 fn open_speech(format: &dyn Format, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Arc<dyn Deserializer>> {
     let pool = Pool::shared()?;
     let AnyDeserializer::Known(opened) = format.open(Context::alone(corpus, &pool, is_primary))?.deserializer
     else {
-        return Err(Error::internal("Speech lists its utterances beforehand."));
+        return Err(Error::internal("A speech deserializer must list its utterances in advance."));
     };
     let takes_frames = format.facts().frame_mode;
     if takes_frames && frame_mode(&*opened) != InFrameMode::Whole {
@@ -189,14 +192,21 @@ fn open_speech(format: &dyn Format, corpus: &Arc<Corpus>, is_primary: bool) -> R
     Ok(opened)
 }
 
-/// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
-/// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
-/// type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
-/// as keys; one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
-/// "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence; or one of images: "ImageDeserializer",
-/// "Base64ImageDeserializer", whose chunks are read with cntk_reader_chunk_fetch_sequence. If `frameMode` is true, features
-/// and labels of speech list each frame as a sequence. Images are not transformed: cntk_reader_transform_apply does that.
-/// `corpus` may be NULL: keys are numbers.
+/// Opens a deserializer of this library, and opens and indexes its file. `section` is an element of
+/// `deserializers` with the keys that CNTK's composite reader adds to it. `corpus` may be NULL:
+/// keys are numbers.
+///
+/// `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is one of:
+///
+/// - "CNTKTextFormatDeserializer";
+/// - "CNTKBinaryFormatDeserializer", whose keys are the ordinals of sequences in the file;
+/// - for speech "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer" or
+///   "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence;
+/// - for images "ImageDeserializer" or "Base64ImageDeserializer", whose chunks are read with
+///   cntk_reader_chunk_fetch_sequence.
+///
+/// If `frameMode` is true, features and labels of speech list each frame as a sequence. Images are
+/// not transformed; use cntk_reader_transform_apply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_open(
     type_name: *const c_char,
@@ -209,11 +219,13 @@ pub unsafe extern "C" fn cntk_reader_deserializer_open(
     call(error, || {
         let (cntk_reader_section(section), place) =
             (given(section, "section")?, given(deserializer, "deserializer")?);
-        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
+        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has `type_length` bytes or ends
+        // with a NUL.
         let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
         let settings = match corpus.is_null() {
             true => corpus::INITIAL,
-            // SAFETY: not NULL by the arm above, so the caller's struct with its size in the first member.
+            // SAFETY: not NULL by the arm above, hence the caller's struct with its size in the
+            // first member.
             false => unsafe { sized::read(corpus, corpus::INITIAL) }?,
         };
         let is_primary = settings.is_primary != 0;
@@ -223,14 +235,14 @@ pub unsafe extern "C" fn cntk_reader_deserializer_open(
     })
 }
 
-/// Frees a deserializer. NULL is allowed. Chunks that came from it stay valid. In the child of a fork the memory is left
-/// alone.
+/// Frees a deserializer. NULL is allowed. Its chunks stay valid. In the child of a fork no memory
+/// is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_deserializer_free(deserializer: Option<Box<cntk_reader_deserializer>>) {
     guard_silently(|| drop(deserializer));
 }
 
-/// Describes a deserializer as a whole. `info->struct_size` must be set.
+/// Describes a deserializer. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -239,7 +251,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe(
 ) -> cntk_reader_status {
     call(error, || {
         let deserializer = given(deserializer, "deserializer")?;
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         unsafe { SizedOutput::new(info) }?.set(cntk_reader_deserializer_info {
             struct_size: 0,
             stream_count: deserializer.streams.len(),
@@ -251,7 +264,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe(
     })
 }
 
-/// Describes stream `index`, from 0. `info->struct_size` must be set.
+/// Describes stream `index`, counted from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe_stream(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -261,13 +274,14 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe_stream(
 ) -> cntk_reader_status {
     call(error, || {
         let deserializer = given(deserializer, "deserializer")?;
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         unsafe { SizedOutput::new(info) }?.set(deserializer.stream(index)?);
         Ok(())
     })
 }
 
-/// Describes a chunk, from 0. `info->struct_size` must be set.
+/// Describes chunk `chunk`, counted from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -277,7 +291,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
 ) -> cntk_reader_status {
     call(error, || {
         let chunk = given(deserializer, "deserializer")?.chunk(chunk)?;
-        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         unsafe { SizedOutput::new(info) }?.set(cntk_reader_chunk_info {
             struct_size: 0,
             samples: chunk.samples,
@@ -287,8 +302,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
     })
 }
 
-/// Gives the sequences of a chunk in the order of the data: the first `capacity` of them, and their number. `sequences`
-/// may be NULL if `capacity` is 0.
+/// Lists the sequences of a chunk in the order of the data: writes the first `capacity` of them,
+/// and their total number to `count`. `sequences` may be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -300,7 +315,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
 ) -> cntk_reader_status {
     call(error, || {
         let (deserializer, count) = (given(deserializer, "deserializer")?, given(count, "count")?);
-        // SAFETY: `sequences` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places.
+        // SAFETY: `sequences` is NULL, which `outputs` refuses unless `capacity` is 0, or has room
+        // for `capacity` elements.
         let places = unsafe { outputs(sequences, capacity, "sequences") }?;
         if places.is_empty() {
             count.write(deserializer.chunk(chunk)?.sequences as usize);
@@ -315,7 +331,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
     })
 }
 
-/// Looks for the first sequence with a key: writes 1 and the sequence, or 0 if there is none.
+/// Finds the first sequence with a key. Sets `found` to 1 and writes the sequence, or sets `found`
+/// to 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_deserializer_find_sequence(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -338,10 +355,11 @@ pub extern "C" fn cntk_reader_deserializer_find_sequence(
     })
 }
 
-/// Looks for the sequence that belongs to `of`, a sequence of the reader's first deserializer: the first one with its key,
-/// in frame mode the frame of that sequence with its number. Writes 1 and the sequence, or 0 if there is none. A frame past
-/// the end of labels is found, but its index is no sequence of the chunk: it is invalid. A frame past the end of features
-/// is an error.
+/// Finds the sequence that belongs to `of`, a sequence of the reader's first deserializer: the
+/// first one with its key or, in frame mode, the frame of that sequence with the same number. Sets
+/// `found` to 1 and writes the sequence, or sets `found` to 0. A frame past the end of labels is
+/// found, but has an index that no sequence of the chunk has, and is invalid. A frame past the end
+/// of features is an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_deserializer_match_sequence(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -362,8 +380,8 @@ pub extern "C" fn cntk_reader_deserializer_match_sequence(
     })
 }
 
-/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against what the
-/// deserializer tolerates, in the order of these calls.
+/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against
+/// the deserializer's limit in the order of these calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_deserializer_load_chunk(
     deserializer: Option<&cntk_reader_deserializer>,
@@ -390,7 +408,8 @@ mod tests {
         let entries: Vec<_> =
             entries.iter().map(|(key, text)| cntk_reader_section_entry::new(key, text, false)).collect();
         let mut section = MaybeUninit::uninit();
-        // SAFETY: a string with its NUL, and a slice with its length; the result is a box's pointer if the status says so.
+        // SAFETY: a NUL-terminated string, and a slice with its length; on success the result is a
+        // pointer from `Box::into_raw`.
         unsafe {
             let status = cntk_reader_section_create(
                 c"unknown".as_ptr(),
@@ -412,7 +431,8 @@ mod tests {
     ) -> Option<Box<cntk_reader_deserializer>> {
         let mut opened = MaybeUninit::uninit();
         let name = c"CNTKTextFormatDeserializer".as_ptr();
-        // SAFETY: a string with its NUL, and a struct with its size; the result is a box's pointer if the status says so.
+        // SAFETY: a NUL-terminated string, and a struct with its size; on success the result is a
+        // pointer from `Box::into_raw`.
         unsafe {
             let status = cntk_reader_deserializer_open(
                 name,
@@ -435,6 +455,21 @@ mod tests {
         (folder, section)
     }
 
+    /// The index of the sequence with a key.
+    fn find(deserializer: &cntk_reader_deserializer, key: u64) -> Option<u64> {
+        let (mut found, mut sequence) = (MaybeUninit::new(2), MaybeUninit::uninit());
+        let (place, flag) = (Some(&mut sequence), Some(&mut found));
+        let status = cntk_reader_deserializer_find_sequence(Some(deserializer), key, flag, place, None);
+        assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
+        // SAFETY: initialized above, and written by the call, which writes the sequence if it found one.
+        unsafe {
+            match found.assume_init() {
+                0 => None,
+                _ => Some(sequence.assume_init().index.into()),
+            }
+        }
+    }
+
     fn corpus() -> cntk_reader_corpus {
         cntk_reader_corpus { struct_size: size_of::<cntk_reader_corpus>(), ..corpus::INITIAL }
     }
@@ -446,12 +481,14 @@ mod tests {
         let info = deserializer.list(0).expect("a chunk")[1];
         assert_eq!((info.id, info.samples, info.key), (SequenceId { chunk: 0, index: 1 }, 1, 9));
         assert_eq!(deserializer.matching(&info).expect("here").expect("a sequence").id.index, 1);
+        assert_eq!([7, 8, 9].map(|key| find(&deserializer, key)), [Some(0), None, Some(1)]);
         let loaded = deserializer.load(0).expect("a chunk");
-        // SAFETY: a box's pointer, which becomes a box once.
+        // SAFETY: a pointer from `Box::into_raw`, used once.
         let loaded = unsafe { Box::from_raw(loaded) };
         drop(deserializer);
         let mut view = std::mem::MaybeUninit::<cntk_reader_sequence>::zeroed();
-        // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the header promises.
+        // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the
+        // header promises.
         unsafe {
             (*view.as_mut_ptr()).struct_size = size_of::<cntk_reader_sequence>();
             let status = cntk_reader_chunk_get_sequence(Some(&loaded), 1, 1, view.as_mut_ptr(), None);
@@ -471,7 +508,8 @@ mod tests {
         length: usize,
         out: *mut u64,
     ) -> i32 {
-        // SAFETY: the test passes a vector of keys as userdata, and the library the rest.
+        // SAFETY: the test passes a `Vec` of keys as userdata, and the library valid pointers
+        // otherwise.
         unsafe {
             let seen = &mut *userdata.cast::<Vec<Vec<u8>>>();
             let key = std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec();
@@ -488,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_numbers_textual_keys() {
+    fn host_numbers_textual_keys() {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let corpus = cntk_reader_corpus {
             numeric_keys: 0,
@@ -508,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn missing_chunk_is_an_error() {
         let (_folder, section) = file("7 |x 1 |y 3:5\n");
         let deserializer = open(&section, &corpus()).expect("a deserializer");
         let kind = deserializer.chunk(1).map(|_| ()).map_err(|error| error.kind());

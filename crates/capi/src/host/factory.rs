@@ -1,10 +1,10 @@
-//! Deserializers of other modules, which a factory makes while a reader is opened.
+//! Deserializers of other modules, which a factory creates while a reader is opened.
 
 use crate::failure::cntk_reader_failure;
 use crate::host::keys::cntk_reader_keys;
 use crate::host::section::cntk_reader_section;
 use crate::sized;
-use crate::user_deserializer::{NO_TABLE, Table, User, cntk_reader_user_deserializer};
+use crate::user_deserializer::{DeserializerTable, NO_TABLE, User, cntk_reader_user_deserializer};
 use ::cntk_reader::language::Section;
 use cntk_reader_core::format::user::{Factory, Request, UserDeserializer};
 use cntk_reader_core::runtime::exit;
@@ -13,29 +13,30 @@ use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::sync::Arc;
 
-/// What a factory is to make. All of it lives until the callback returns.
+/// A request to a factory. Its pointers are valid until the callback returns.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_request {
     /// sizeof(cntk_reader_request), set by the library.
     pub struct_size: usize,
-    /// The deserializer's section, with the keys that the reader puts into it: `frameMode`, `precision`, `traceLevel`.
+    /// The deserializer's section, with the keys that the reader adds: `frameMode`, `precision`,
+    /// `traceLevel`.
     pub section: *const cntk_reader_section,
     /// Its `type`: UTF-8, `type_length` bytes.
     pub type_name: *const c_char,
     /// Bytes of the type.
     pub type_length: usize,
-    /// How keys become numbers in this reader.
+    /// The mapping of keys to numbers in this reader.
     pub keys: *const cntk_reader_keys,
-    /// 1 if it is the reader's first deserializer, whose chunks and order count; else 0.
+    /// 1 for the reader's first deserializer, which determines chunks and order; else 0.
     pub is_primary: u32,
-    /// 1 if list_sequences has to list its sequences (or find_sequence to find them), 0 if the section says
-    /// `composable = false`: load_chunk lists them then.
+    /// 1 if `list_sequences` must list its sequences (or `find_sequence` find them); 0 if the
+    /// section says `composable = false`, and `load_chunk` lists them.
     pub is_composable: u32,
 }
 
-/// Makes a deserializer: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number
-/// if it fails.
+/// Creates a deserializer: fills in a table whose size is set and whose other members are zero.
+/// Returns 0, or a nonzero number on failure.
 pub type cntk_reader_make_deserializer = Option<
     unsafe extern "C-unwind" fn(
         userdata: *mut c_void,
@@ -45,7 +46,7 @@ pub type cntk_reader_make_deserializer = Option<
     ) -> i32,
 >;
 
-/// The user's factory.
+/// The host's factory.
 pub(crate) struct Maker {
     userdata: *mut c_void,
     make: unsafe extern "C-unwind" fn(
@@ -57,7 +58,7 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// The callback has to be called on this thread, while the call that it was given to has not returned.
+    /// `make` may only be called on this thread, during the call that it was passed to.
     pub(crate) fn new(
         make: unsafe extern "C-unwind" fn(
             *mut c_void,
@@ -88,15 +89,15 @@ impl Factory for Maker {
             is_composable: request.is_composable.into(),
         };
         let (mut made, mut failure) = (NO_TABLE, cntk_reader_failure::default());
-        // SAFETY: the callback with the userdata that it was given with, on the thread and during the call that it was
-        // given to, since a `Maker` is not sent anywhere; the other pointers lead to variables of this function.
+        // SAFETY: the callback with its own userdata, on the thread and during the call that it was
+        // passed to, because a `Maker` is not `Send`; the other pointers lead to local variables.
         let status = exit::foreign(|| unsafe {
             (self.make)(self.userdata, &raw const asked, &raw mut made, &raw mut failure)
         });
         failure.check("make", status)?;
-        // SAFETY: `made` is a variable of this function with its size set; the header demands that what the callback
-        // wrote fits together and lives until this call returns.
-        let table = unsafe { Table::new(sized::read(&raw const made, NO_TABLE)?, true, true) }?;
+        // SAFETY: `made` is a local variable with its size set; the header requires that everything
+        // the callback wrote is consistent and valid until this call returns.
+        let table = unsafe { DeserializerTable::new(sized::read(&raw const made, NO_TABLE)?, true, true) }?;
         if request.is_composable {
             table.check_joined(request.is_primary)?;
         }

@@ -1,4 +1,4 @@
-//! Sequences that are fetched one by one from their chunk: images.
+//! Sequences that are fetched from their chunk one at a time: images.
 
 use crate::call::{call, given, guard_silently};
 use crate::error::cntk_reader_error;
@@ -17,28 +17,29 @@ use cntk_reader_engine::pack::plain::PlainSequence;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// The data of one sequence, which was fetched from its chunk: an image is read and decoded. Comes from
-/// cntk_reader_chunk_fetch_sequence; the caller frees it with cntk_reader_fetched_free, also after the chunk.
+/// A sequence that was fetched from its chunk: an image is read and decoded. Comes from
+/// cntk_reader_chunk_fetch_sequence; the caller frees it with cntk_reader_fetched_free. It may
+/// outlive the chunk.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_fetched {
-    streams: Vec<Data>,
-    // What the pointers in `streams` lead to: the data lie on the heap, so their addresses stay.
+    streams: Vec<FetchedStream>,
+    // Owners of the heap memory that the pointers in `streams` lead to, whose addresses are stable.
     _fetched: Fetched,
     _numbers: Vec<PlainSequence>,
 }
 
 /// A sequence's data in one stream.
 #[derive(Clone, Copy)]
-enum Data {
+enum FetchedStream {
     Numbers(cntk_reader_sequence),
     Image(cntk_reader_image),
-    /// The sequence cannot be used.
+    /// The sequence is unusable.
     None,
 }
 
 impl cntk_reader_fetched {
-    /// Fetches the sequence. Of one that cannot be used no stream has data.
+    /// Fetches a sequence. An unusable one has no data in any stream.
     pub(crate) fn new(chunk: &Arc<dyn Chunk>, streams: &Arc<[Stream]>, index: u32) -> Result<Self> {
         let mut fetched = Fetched::default();
         fetched.take(chunk, index)?;
@@ -54,41 +55,42 @@ impl cntk_reader_fetched {
             data.push(match fetched.sequence(number, index) {
                 Loaded::Data(view) if is_whole => match fetched.shape(number) {
                     Some(&[channels, width, height]) if info.has_late_shape() => {
-                        Data::Image(image(&view, info, [width, height, channels])?)
+                        FetchedStream::Image(image(&view, info, [width, height, channels])?)
                     }
                     _ => {
                         let plain = Loaded::Data(memory.decode(&view, info)?);
-                        Data::Numbers(cntk_reader_sequence::of(info, plain))
+                        FetchedStream::Numbers(cntk_reader_sequence::of(info, plain))
                     }
                 },
-                _ => Data::None,
+                _ => FetchedStream::None,
             });
         }
         Ok(cntk_reader_fetched { streams: data, _fetched: fetched, _numbers: numbers })
     }
 
-    fn stream(&self, stream: usize) -> Result<Data> {
+    fn stream(&self, stream: usize) -> Result<FetchedStream> {
         self.streams.get(stream).copied().ok_or_else(|| {
             Error::argument(format!("There is no stream {stream}: the sequence has {}.", self.streams.len()))
         })
     }
 }
 
-/// The image that is in a view, whose values are as they were decoded.
+/// Describes the image in a view, with its values as decoded.
 fn image(view: &SequenceView<'_>, info: &StreamInfo, size: [usize; 3]) -> Result<cntk_reader_image> {
     let depth = match view.form {
         ValueForm::Byte => Depth::Byte,
         _ => Depth::Element(info.element),
     };
     let [Ok(width), Ok(height), Ok(channels)] = size.map(u32::try_from) else {
-        return Err(Error::internal("An image has more columns or rows than there are."));
+        return Err(Error::internal("An image has a dimension of more than 32 bits."));
     };
     let info = ImageInfo { width, height, channels, depth, order: PixelOrder::Interleaved };
     Ok(cntk_reader_image::new(&info, view.values))
 }
 
-/// Fetches a sequence of a chunk of images: reads and decodes the image. The caller owns `*fetched`. An image that cannot
-/// be decoded is fetched as well, but has no data. May be called from any thread, also by several at once.
+/// Fetches a sequence of a chunk of images: reads and decodes the image. The caller owns
+/// `*fetched`. If an image cannot be decoded, the call succeeds, but the sequence has no data. May
+/// be called from any thread, also by several at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_chunk_fetch_sequence(
     chunk: Option<&cntk_reader_chunk>,
@@ -103,8 +105,9 @@ pub extern "C" fn cntk_reader_chunk_fetch_sequence(
     })
 }
 
-/// Gives the data of a fetched sequence in a stream of numbers, such as labels. `sequence->struct_size` must be set. All
-/// streams of a sequence that cannot be used give CNTK_READER_PRESENCE_INVALID.
+/// Gets the data of a fetched sequence in a stream of numbers, such as labels.
+/// `sequence->struct_size` must be set. If the sequence is unusable, its presence is
+/// CNTK_READER_PRESENCE_INVALID in all streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_fetched_get_sequence(
     fetched: Option<&cntk_reader_fetched>,
@@ -113,12 +116,13 @@ pub unsafe extern "C" fn cntk_reader_fetched_get_sequence(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let (fetched, place) = (given(fetched, "fetched")?, unsafe { SizedOutput::new(sequence) }?);
         match fetched.stream(stream)? {
-            Data::Numbers(numbers) => place.set(numbers),
-            Data::None => place.set(cntk_reader_sequence::INVALID),
-            Data::Image(_) => {
+            FetchedStream::Numbers(numbers) => place.set(numbers),
+            FetchedStream::None => place.set(cntk_reader_sequence::INVALID),
+            FetchedStream::Image(_) => {
                 let error = Error::argument(format!("Stream {stream} of this sequence has an image."));
                 return Err(error.with_detail("Get it with cntk_reader_fetched_get_image."));
             }
@@ -127,8 +131,9 @@ pub unsafe extern "C" fn cntk_reader_fetched_get_sequence(
     })
 }
 
-/// Gives the image of a fetched sequence, or says that there is none: `image->presence` is CNTK_READER_PRESENCE_INVALID if the
-/// sequence cannot be used. `image->struct_size` must be set. Fails if the stream has no images.
+/// Gets the image of a fetched sequence. If the sequence is unusable, `image->presence` is
+/// CNTK_READER_PRESENCE_INVALID. `image->struct_size` must be set. Fails if the stream has no
+/// images.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_fetched_get_image(
     fetched: Option<&cntk_reader_fetched>,
@@ -137,12 +142,13 @@ pub unsafe extern "C" fn cntk_reader_fetched_get_image(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `image` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `image` is NULL, which `new` refuses, or the caller's struct with its size in the
+        // first member.
         let (fetched, place) = (given(fetched, "fetched")?, unsafe { SizedOutput::new(image) }?);
         match fetched.stream(stream)? {
-            Data::Image(image) => place.set(image),
-            Data::None => place.set(cntk_reader_image::NONE),
-            Data::Numbers(_) => {
+            FetchedStream::Image(image) => place.set(image),
+            FetchedStream::None => place.set(cntk_reader_image::NONE),
+            FetchedStream::Numbers(_) => {
                 return Err(Error::argument(format!("Stream {stream} of this sequence has no image.")));
             }
         }
@@ -165,7 +171,8 @@ mod tests {
     use cntk_reader_core::sequence::{SequenceKey, SparseView, ViewKind};
     use cntk_reader_core::stream::{StreamInfo, UNKNOWN_DIMENSION};
 
-    /// Sequence 0 is an image of two columns, one row and three channels, with a label; the others are invalid.
+    /// Sequence 0 is an image of two columns, one row and three channels, with a label; the others
+    /// are invalid.
     struct Pictures;
     struct Picture(bool);
 
@@ -219,12 +226,12 @@ mod tests {
     #[test]
     fn images_stay_bytes_and_labels_become_numbers() {
         let fetched = fetch(0);
-        let Data::Image(image) = fetched.stream(0).expect("a stream") else { panic!("no image") };
+        let FetchedStream::Image(image) = fetched.stream(0).expect("a stream") else { panic!("no image") };
         assert_eq!((image.width, image.height, image.channels, image.element), (2, 1, 3, 16));
         // SAFETY: an image of six bytes, which `fetched` owns.
         let values = unsafe { std::slice::from_raw_parts(image.values.cast::<u8>(), 6) };
         assert_eq!(values, [1, 2, 3, 4, 5, 6]);
-        let Data::Numbers(label) = fetched.stream(1).expect("a stream") else { panic!("no label") };
+        let FetchedStream::Numbers(label) = fetched.stream(1).expect("a stream") else { panic!("no label") };
         assert_eq!((label.samples, label.value_count), (1, 1));
         // SAFETY: one value and one index, which `fetched` owns, and two offsets.
         unsafe {
@@ -238,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_that_cannot_be_used_has_no_data() {
+    fn unusable_sequence_has_no_data() {
         let fetched = fetch(1);
         for stream in 0..2 {
             let mut sequence = cntk_reader_sequence::INVALID;

@@ -1,4 +1,4 @@
-//! Images, as decoders make them and transforms take them.
+//! Images as decoders produce them and transforms consume them.
 
 use crate::host::chunk::cntk_reader_presence;
 use crate::sized::Sized;
@@ -8,42 +8,47 @@ use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::ffi::c_void;
 
-/// An image. As an output, its values are borrowed from the handle that was asked or that came with it.
+/// An image. In an output, the values are borrowed from the handle that was queried, or that came
+/// with it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_image {
     /// sizeof(cntk_reader_image), set by the caller.
     pub struct_size: usize,
-    /// The values: `width` times `height` times `channels`, row after row, in a row pixel after pixel, in a pixel channel after
-    /// channel. The channels of a color image are blue, green and red. Not necessarily aligned.
+    /// The `width` * `height` * `channels` values, interleaved: row by row with the channels of a
+    /// pixel next to each other. The channels of a color image are blue, green and red. Possibly
+    /// unaligned.
     pub values: *const c_void,
-    /// Columns, at least 1.
+    /// Width in pixels, at least 1.
     pub width: u32,
-    /// Rows, at least 1.
+    /// Height in pixels, at least 1.
     pub height: u32,
-    /// Values of a pixel, at least 1.
+    /// Values per pixel, at least 1.
     pub channels: u32,
-    /// Type of the values, a cntk_reader_element: `UINT8`, `FLOAT` or `DOUBLE`.
+    /// Type of the values: a cntk_reader_element, `UINT8`, `FLOAT` or `DOUBLE`.
     pub element: u32,
-    /// 1 if the values are in the order that `Transpose` makes: channel after channel, each row after row. Else 0.
+    /// 1 if the values are planar as `Transpose` makes them, channel by channel, each row by row;
+    /// else 0.
     pub is_planar: u32,
-    /// A cntk_reader_presence: whether there is an image. Without, only `struct_size` and this member have a meaning.
+    /// Whether there is an image: a cntk_reader_presence. If there is none, only `struct_size` and
+    /// this member are meaningful.
     pub presence: u32,
 }
 
-// SAFETY: integers and a pointer, which may have all bits zero.
+// SAFETY: `repr(C)`, begins with a `usize`, and has only integers and a pointer, for which zero is
+// valid.
 unsafe impl Sized for cntk_reader_image {
     const NAME: &'static str = "cntk_reader_image";
 }
 
 const PRESENT: u32 = cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32;
 
-/// The number of a type.
+/// Returns the cntk_reader_element of a value type.
 pub(crate) fn element_number(depth: Depth) -> u32 {
     depth.element() as u32
 }
 
-/// Bytes of a value.
+/// Returns the size of a value in bytes.
 fn size_of_value(depth: Depth) -> usize {
     depth.element().size()
 }
@@ -61,7 +66,7 @@ impl cntk_reader_image {
         presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID as u32,
     };
 
-    /// An image of this size with these values.
+    /// Describes an image with these values.
     pub(crate) fn new(info: &ImageInfo, values: &[u8]) -> Self {
         cntk_reader_image {
             struct_size: 0,
@@ -75,7 +80,7 @@ impl cntk_reader_image {
         }
     }
 
-    /// The image that the library has made.
+    /// Describes an image that the library has made.
     pub(crate) fn of(image: &Image) -> Self {
         let (depth, values) = match &image.pixels {
             Pixels::Bytes(bytes) => (Depth::Byte, bytes.as_ptr().cast()),
@@ -94,7 +99,8 @@ impl cntk_reader_image {
         }
     }
 
-    /// What the caller says of the image. Fails if it is not an image, or larger than memory.
+    /// Returns the caller's description of the image. Fails if it is empty, too large for memory,
+    /// or has no values.
     pub(crate) fn info(&self) -> Result<ImageInfo> {
         let depth = [Depth::Byte, Depth::Element(ElementType::Float), Depth::Element(ElementType::Double)]
             .into_iter()
@@ -111,20 +117,22 @@ impl cntk_reader_image {
             u128::from(width) * u128::from(height) * u128::from(channels) * size_of_value(depth) as u128;
         if bytes == 0 || bytes > isize::MAX as u128 || self.values.is_null() || self.presence != PRESENT {
             let message = format!(
-                "There is no image of {width} columns, {height} rows and {channels} channels with values."
+                "The image is empty, too large or without values: {width} columns, {height} rows, {channels} channels."
             );
             return Err(Error::argument(message));
         }
         Ok(ImageInfo { width, height, channels, depth, order })
     }
 
-    /// A copy of a part of the caller's image. `region` lies in the image; of a planar image it is the whole.
+    /// Copies a part of the caller's image. `region` lies in the image, and is all of a planar
+    /// image.
     ///
     /// # Safety
-    /// `info` comes from [`cntk_reader_image::info`], and `values` has that many values.
+    /// `info` comes from [`cntk_reader_image::info`] of this image, whose `values` are readable.
     pub(crate) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Result<Image> {
         let size = size_of_value(info.depth);
-        // SAFETY: this many values are there by this function's contract, and `info` has checked that memory can have them.
+        // SAFETY: readable for this many values by this function's contract; `info` has checked
+        // that they fit into memory.
         let all = unsafe { std::slice::from_raw_parts(self.values.cast::<u8>(), info.values() * size) };
         let pixel = info.channels as usize * size;
         let columns = region.left as usize * pixel..(region.left as usize + region.width as usize) * pixel;
@@ -190,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn invalid_images_are_refused() {
         let values = [0; 4];
         assert!(cntk_reader_image::NONE.info().is_err());
         let image = describe(2, 2, 1, Depth::Byte, &values);

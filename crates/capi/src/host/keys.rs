@@ -1,4 +1,4 @@
-//! The sequence keys that all deserializers of a reader have in common.
+//! The sequence keys that all deserializers of a reader share.
 
 use crate::call::{call, given, guard_silently};
 use crate::error::cntk_reader_error;
@@ -11,14 +11,14 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// How the keys of a reader's sequences become numbers, in all of its deserializers alike. A factory gets them with its
-/// request (cntk_reader_request), and adds a reference to keep them.
+/// The mapping of sequence keys to numbers, shared by all deserializers of a reader. A factory gets
+/// it with its request (cntk_reader_request), and adds a reference to keep it.
 ///
 /// Threads: may be shared; references are counted atomically.
 pub struct cntk_reader_keys(pub(crate) Arc<Corpus>);
 
 impl cntk_reader_keys {
-    /// CNTK's rule where keys are numbers: leading digits count.
+    /// Returns the number of a key. If keys are numbers, leading digits count, as in CNTK.
     fn number_of(&self, key: &[u8]) -> Result<u64> {
         if let Some(number) = self.0.number_of(key)? {
             return Ok(number);
@@ -33,26 +33,29 @@ impl cntk_reader_keys {
     }
 }
 
-/// Adds a reference, to be taken away with cntk_reader_keys_release. NULL is allowed.
+/// Adds a reference, to be released with cntk_reader_keys_release. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_retain(keys: *const cntk_reader_keys) {
     if !keys.is_null() {
-        // SAFETY: the only pointers to this type that callers get are those of a request, from `Arc::as_ptr`; the request's
-        // reference, or the caller's own, keeps the count above 0.
+        // SAFETY: callers get pointers to this type only in a request, from `Arc::as_ptr`; the
+        // request's reference, or the caller's own, keeps the count above 0.
         unsafe { Arc::increment_strong_count(keys) };
     }
 }
 
-/// Takes a reference away that cntk_reader_keys_retain has added. NULL is allowed. May be called from any thread.
+/// Releases a reference that cntk_reader_keys_retain has added. NULL is allowed. May be called from
+/// any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_release(keys: *const cntk_reader_keys) {
     if !keys.is_null() {
-        // SAFETY: as in `cntk_reader_keys_retain`, which has counted the reference that is taken away here.
+        // SAFETY: as in `cntk_reader_keys_retain`, which has added the reference that is released
+        // here.
         guard_silently(|| drop(unsafe { Arc::from_raw(keys) }));
     }
 }
 
-/// Gives whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+/// Gets whether keys are numbers in the data, and whether textual keys are mapped to numbers by
+/// CNTK's hash: 1 or 0 each.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_keys_describe(
     keys: Option<&cntk_reader_keys>,
@@ -69,8 +72,8 @@ pub extern "C" fn cntk_reader_keys_describe(
     })
 }
 
-/// Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
-/// keys are numbers, it is the number that the key begins with.
+/// Gets the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A new text gets the
+/// next number. If keys are numbers, it is the number that the key begins with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_number(
     keys: Option<&cntk_reader_keys>,
@@ -81,14 +84,15 @@ pub unsafe extern "C" fn cntk_reader_keys_get_number(
 ) -> cntk_reader_status {
     call(error, || {
         let (keys, number) = (given(keys, "keys")?, given(number, "number")?);
-        // SAFETY: `key` is NULL, which `bytes` refuses, or has the bytes that `length` states.
+        // SAFETY: `key` is NULL, which `bytes` refuses, or has `length` bytes or ends with a NUL.
         number.write(keys.number_of(unsafe { text::bytes(key, length, "key") }?)?);
         Ok(())
     })
 }
 
-/// Gives the text of a key by its number, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with
-/// a NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
+/// Writes the text of a key by its number, as CNTK shows it: UTF-8, truncated to `capacity` bytes
+/// including a NUL. `length` is set to its full length in bytes without the NUL. `text` may be NULL
+/// if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_text(
     keys: Option<&cntk_reader_keys>,
@@ -100,7 +104,8 @@ pub unsafe extern "C" fn cntk_reader_keys_get_text(
 ) -> cntk_reader_status {
     call(error, || {
         let (keys, length) = (given(keys, "keys")?, given(length, "length")?);
-        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has `capacity`
+        // bytes.
         length.write(unsafe { text::copy(&keys.0.text_of(number), text, capacity) }?);
         Ok(())
     })
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numeric_keys_are_the_digits_they_begin_with() {
+    fn numeric_keys_are_leading_digits() {
         let keys = cntk_reader_keys(Arc::new(Corpus::Numeric));
         assert_eq!(keys.number_of(b"10").ok(), Some(10));
         assert_eq!(keys.number_of(b"007.wav").ok(), Some(7));

@@ -1,6 +1,6 @@
-//! Functions that CNTK's modules need beyond the C ABI for programs: configurations that the host
-//! has parsed, factories of deserializers in other modules, and the library's deserializers and
-//! transforms one by one. Its header, `cntk_reader_host.h`, carries no promise of stability.
+//! Functions for replacements of CNTK's modules, beyond the C ABI for programs: configurations that
+//! the host has parsed, factories of deserializers in other modules, and single deserializers and
+//! transforms. Its header, `cntk_reader_host.h`, is not stable.
 
 // In the order of cntk_reader_host.h.
 pub mod section;

@@ -1,4 +1,4 @@
-//! A host's source of a reader.
+//! The source of a host's reader.
 
 use crate::call::{call, given};
 use crate::error::cntk_reader_error;
@@ -7,7 +7,7 @@ use crate::host::section::{self, cntk_reader_section};
 use crate::reader::cntk_reader;
 use crate::sized::{self, Sized};
 use crate::status::cntk_reader_status;
-use ::cntk_reader::language::{Config, Others};
+use ::cntk_reader::language::{Config, ExtensionTypes};
 use cntk_reader_core::format::user::Factory;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader;
@@ -21,21 +21,22 @@ use std::ptr::{null, null_mut};
 pub struct cntk_reader_host_source {
     /// sizeof(cntk_reader_host_source).
     pub struct_size: usize,
-    /// The section. It is copied.
+    /// The section, which is copied.
     pub section: *const cntk_reader_section,
-    /// A cntk_reader_section_kind: which of CNTK's readers the section describes.
+    /// The CNTK reader that the section describes: a cntk_reader_section_kind.
     pub section_kind: u32,
-    /// A cntk_reader_release: the release of CNTK that the section came from.
+    /// The release of CNTK that the section is for: a cntk_reader_release.
     pub release: u32,
-    /// Makes the deserializers that the section names and this library does not have, and the image
-    /// deserializers with transforms whose `module` this library does not have; or NULL. Called in
-    /// the configuration's order, before the reader is open.
+    /// Creates the deserializers that this library does not have, and the image deserializers with
+    /// transforms whose `module` this library does not have; or NULL. Called in the configuration's
+    /// order while the reader is opened.
     pub make: cntk_reader_make_deserializer,
     /// The first argument of `make`.
     pub userdata: *mut c_void,
 }
 
-// SAFETY: integers, pointers and a nullable function; each of them may have all bits zero.
+// SAFETY: `repr(C)`, begins with a `usize`, and has only integers, pointers and a nullable function
+// pointer, for which zero is valid.
 unsafe impl Sized for cntk_reader_host_source {
     const NAME: &'static str = "cntk_reader_host_source";
     const LEAST: usize = size_of::<Self>();
@@ -58,7 +59,7 @@ impl cntk_reader_host_source {
     /// Opens the reader.
     ///
     /// # Safety
-    /// All members are as the struct documents.
+    /// All members are as documented in the struct.
     unsafe fn open(&self) -> Result<*mut cntk_reader> {
         // SAFETY: `section` is NULL or a section of this library, by this function's contract.
         let Some(cntk_reader_section(section)) = (unsafe { self.section.as_ref() }) else {
@@ -67,17 +68,18 @@ impl cntk_reader_host_source {
         let kind = section::kind(self.section_kind)?;
         let config = Config::from_reader_section(section, kind, section::release(self.release)?);
         let maker = self.make.map(|make| Maker::new(make, self.userdata));
-        let settings = config.settings(Others { foreign: maker.is_some(), ..Others::default() })?;
-        let others = reader::Others {
+        let settings =
+            config.settings(ExtensionTypes { foreign: maker.is_some(), ..ExtensionTypes::default() })?;
+        let others = reader::Extensions {
             factory: maker.as_ref().map(|maker| maker as &dyn Factory),
-            ..reader::Others::default()
+            ..reader::Extensions::default()
         };
         cntk_reader::open(&settings, &others).map_err(|error| error.in_words_of(settings.front_end))
     }
 }
 
-/// Opens a reader for a host, as cntk_reader_open does for a program. The caller owns the reader,
-/// and frees it with cntk_reader_free.
+/// Opens a reader for a host, like cntk_reader_open for a program. The caller owns the reader and
+/// frees it with cntk_reader_free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_host_open(
     source: *const cntk_reader_host_source,
@@ -89,7 +91,7 @@ pub unsafe extern "C" fn cntk_reader_host_open(
         // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in
         // the first member.
         let source = unsafe { sized::read(source, cntk_reader_host_source::default()) }?;
-        // SAFETY: the caller fills the members in as the struct documents.
+        // SAFETY: the caller sets the members as the struct documents.
         reader.write(unsafe { source.open() }?);
         Ok(())
     })

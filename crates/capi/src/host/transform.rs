@@ -1,4 +1,4 @@
-//! Transforms of images on their own, for hosts that have images and chains of transforms of their own.
+//! Single image transforms, for hosts that have their own images and chains of transforms.
 
 use crate::call::{call, given, guard_silently, inputs};
 use crate::error::cntk_reader_error;
@@ -14,15 +14,17 @@ use cntk_reader_images::transform::{Draw, SingleTransform, TransformedImage};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-/// One of CNTK's transforms of images. Open it with cntk_reader_transform_open, free it with cntk_reader_transform_free.
+/// One of CNTK's image transforms. Open it with cntk_reader_transform_open, free it with
+/// cntk_reader_transform_free.
 ///
-/// A random transform has one random engine for each slot, as in CNTK 2.7, which runs on from image to image.
+/// A random transform has one random engine per slot, which continues from image to image, as in
+/// CNTK 2.7.
 ///
-/// Threads: may be shared; images of different slots may be transformed at once.
+/// Threads: may be shared; images of different slots may be transformed concurrently.
 pub struct cntk_reader_transform(SingleTransform);
 
-/// The image that a transform has made. Comes from cntk_reader_transform_apply or cntk_reader_transform_apply_next; the caller
-/// frees it with cntk_reader_transformed_free, also after the transform.
+/// The result of a transform, from cntk_reader_transform_apply or cntk_reader_transform_apply_next.
+/// The caller frees it with cntk_reader_transformed_free. It may outlive the transform.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_transformed(TransformedImage);
@@ -36,33 +38,34 @@ impl cntk_reader_transform {
     /// Transforms a caller's image.
     ///
     /// # Safety
-    /// The image has the values that its other members describe.
+    /// The image's `values` are readable as its other members describe.
     unsafe fn apply(&self, draw: Draw, from: &cntk_reader_image) -> Result<TransformedImage> {
         let info = from.info()?;
-        // SAFETY: `info` comes from `from`, whose values are there by this function's contract.
+        // SAFETY: `info` comes from `from`, whose values are readable by this function's contract.
         self.0.apply(draw, info, |region| unsafe { from.copy(&info, region) })
     }
 }
 
-/// What is drawn for an image in this place of the minibatch.
-fn drawn(slot: u32, copy: u32) -> Draw {
+/// Identifies an image to the random engines by its place in the minibatch.
+fn draw_of(slot: u32, copy: u32) -> Draw {
     Draw { slot, copy, identity: (0, 0) }
 }
 
-/// Gives an image that a transform has made to the caller.
-fn give(
+/// Passes the result of a transform to the caller.
+fn hand_out(
     image: TransformedImage,
     result: SizedOutput<cntk_reader_image>,
     transformed: &mut MaybeUninit<*mut cntk_reader_transformed>,
 ) {
-    // The values lie on the heap, so their addresses stay when their owner moves into its box.
+    // `image` owns heap memory, so the addresses stay valid when it moves into its box.
     result.set(cntk_reader_image::of(image.image()));
     transformed.write(Box::into_raw(Box::new(cntk_reader_transformed(image))));
 }
 
-/// Opens a transform from its section, an element of `transforms` with the key `precision` ("float" or "double") that CNTK's
-/// composite reader adds to it; reads the files that the section names. `type_name` (`type_length` bytes, or
-/// CNTK_READER_NUL_TERMINATED) is its type: "Crop", "Scale", "Color", "Intensity", "Mean", "Transpose" or "Cast".
+/// Opens a transform, and reads the files that its section names. `section` is an element of
+/// `transforms` with the key `precision` ("float" or "double") that CNTK's composite reader adds.
+/// `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is "Crop", "Scale", "Color",
+/// "Intensity", "Mean", "Transpose" or "Cast".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_transform_open(
     type_name: *const c_char,
@@ -74,14 +77,16 @@ pub unsafe extern "C" fn cntk_reader_transform_open(
     call(error, || {
         let (cntk_reader_section(section), place) =
             (given(section, "section")?, given(transform, "transform")?);
-        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
+        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has `type_length` bytes or ends
+        // with a NUL.
         let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
         place.write(Box::into_raw(Box::new(cntk_reader_transform::open(name, section)?)));
         Ok(())
     })
 }
 
-/// Writes the type of the values that `Transpose` and `Cast` make, that of the section's `precision`: a cntk_reader_element.
+/// Gets the element type that `Transpose` and `Cast` produce, which the section's `precision` sets:
+/// a cntk_reader_element.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_transform_get_element(
     transform: Option<&cntk_reader_transform>,
@@ -95,9 +100,9 @@ pub extern "C" fn cntk_reader_transform_get_element(
     })
 }
 
-/// Gives the declared shape of samples after a transform. `before` has the `rank` dimensions that are declared before it;
-/// a `rank` other than 3 means that these are not known. Writes 1 to `known` and the three dimensions to `after`, which has
-/// room for them, or 0 if the shape is known only from the data.
+/// Gets the declared shape of samples after a transform. `before` has the `rank` dimensions before
+/// it; a `rank` other than 3 means that they are unknown. Sets `known` to 1 and writes three
+/// dimensions to `after`, or sets `known` to 0 if the shape depends on the data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_transform_get_shape(
     transform: Option<&cntk_reader_transform>,
@@ -110,7 +115,8 @@ pub unsafe extern "C" fn cntk_reader_transform_get_shape(
     call(error, || {
         let (transform, known, after) =
             (given(transform, "transform")?, given(known, "known")?, given(after, "after")?);
-        // SAFETY: `before` is NULL, which `inputs` refuses unless `rank` is 0, or has `rank` elements.
+        // SAFETY: `before` is NULL, which `inputs` refuses unless `rank` is 0, or has `rank`
+        // elements.
         let before = <[usize; 3]>::try_from(unsafe { inputs(before, rank, "before") }?).ok();
         let shape = transform.0.shape(before);
         known.write(shape.is_some().into());
@@ -121,9 +127,10 @@ pub unsafe extern "C" fn cntk_reader_transform_get_shape(
     })
 }
 
-/// Transforms an image. `slot` is its position in the minibatch, `copy` its number, 0 to 9, among the ten copies of one image
-/// (`multiViewCrop`), else 0. `image` describes the image, which is not changed; `result->struct_size` must be set, and
-/// `result` gets what became of it. The caller owns `*transformed`, which has the result's values.
+/// Transforms an image. `slot` is its position in the minibatch. `copy` is its number, 0 to 9,
+/// among the ten crops of an image (`multiViewCrop`), else 0. `image` is not changed. `result`
+/// receives the description of the transformed image; `result->struct_size` must be set. The caller
+/// owns `*transformed`, which owns the result's values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_transform_apply(
     transform: Option<&cntk_reader_transform>,
@@ -136,21 +143,24 @@ pub unsafe extern "C" fn cntk_reader_transform_apply(
 ) -> cntk_reader_status {
     call(error, || {
         let (transform, transformed) = (given(transform, "transform")?, given(transformed, "transformed")?);
-        // SAFETY: `image` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `image` is NULL, which `read` refuses, or the caller's struct with its size in
+        // the first member.
         let image = unsafe { sized::read(image, cntk_reader_image::NONE) }?;
-        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let result = unsafe { SizedOutput::new(result) }?;
-        // SAFETY: the caller describes an image of theirs, as the struct documents.
-        let image = unsafe { transform.apply(drawn(slot, copy), &image) }?;
-        give(image, result, transformed);
+        // SAFETY: the caller describes a valid image, as the struct documents.
+        let image = unsafe { transform.apply(draw_of(slot, copy), &image) }?;
+        hand_out(image, result, transformed);
         Ok(())
     })
 }
 
-/// Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
-/// one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from
-/// that for a copy of the values. `before` is not changed; `result->struct_size` must be set. The caller owns `*transformed`,
-/// which has the result's values.
+/// Transforms the result of another transform: for all transforms of a chain but the first. As in
+/// CNTK 2.7, a crop is a view of the larger image, from which padding takes its border, so the
+/// result may differ from transforming a copy of the values. `before` is not changed.
+/// `result->struct_size` must be set. The caller owns `*transformed`, which owns the result's
+/// values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_transform_apply_next(
     transform: Option<&cntk_reader_transform>,
@@ -164,20 +174,21 @@ pub unsafe extern "C" fn cntk_reader_transform_apply_next(
     call(error, || {
         let (transform, transformed) = (given(transform, "transform")?, given(transformed, "transformed")?);
         let cntk_reader_transformed(before) = given(before, "before")?;
-        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in
+        // the first member.
         let result = unsafe { SizedOutput::new(result) }?;
-        give(transform.0.apply_next(drawn(slot, copy), before)?, result, transformed);
+        hand_out(transform.0.apply_next(draw_of(slot, copy), before)?, result, transformed);
         Ok(())
     })
 }
 
-/// Frees the image that a transform has made. NULL is allowed. May be called from any thread.
+/// Frees the result of a transform. NULL is allowed. May be called from any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_transformed_free(transformed: Option<Box<cntk_reader_transformed>>) {
     guard_silently(|| drop(transformed));
 }
 
-/// Frees a transform. NULL is allowed. Images that it has made stay valid.
+/// Frees a transform. NULL is allowed. Its results stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_transform_free(transform: Option<Box<cntk_reader_transform>>) {
     guard_silently(|| drop(transform));
@@ -194,7 +205,8 @@ mod tests {
             entries.iter().map(|(key, text)| cntk_reader_section_entry::new(key, text, false)).collect();
         let (mut section, mut transform) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let path = c"unknown:transforms[0]".as_ptr();
-        // SAFETY: strings and a slice with their lengths; a result is a box's pointer if the status says so.
+        // SAFETY: strings and a slice with their lengths; on success the results are pointers from
+        // `Box::into_raw`.
         unsafe {
             let count = entries.len();
             let place = Some(&mut section);
@@ -219,7 +231,7 @@ mod tests {
 
     fn apply(transform: &cntk_reader_transform, values: &[u8]) -> Image {
         // SAFETY: an image of twelve bytes.
-        unsafe { transform.apply(drawn(0, 0), &image(values)) }.expect("an image").image().clone()
+        unsafe { transform.apply(draw_of(0, 0), &image(values)) }.expect("an image").image().clone()
     }
 
     fn shape(transform: &cntk_reader_transform, before: &[usize]) -> Option<[usize; 3]> {
@@ -234,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_takes_its_part_and_leaves_bytes() {
+    fn crop_copies_its_region_as_bytes() {
         let crop = open("Crop", &[("cropType", "Center"), ("cropSize", "1:2")]).expect("a transform");
         let part = apply(&crop, &bytes());
         assert_eq!((part.width, part.height), (1, 2));
@@ -243,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn transposing_and_casting_give_values_of_the_readers_type() {
+    fn transpose_and_cast_use_the_reader_element_type() {
         let cast = open("Cast", &[("precision", "double")]).expect("a transform");
         assert_eq!(apply(&cast, &bytes()).pixels, Pixels::Doubles((0..12).map(f64::from).collect()));
         let transpose = open("Transpose", &[]).expect("a transform");
@@ -256,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn a_random_transform_has_an_engine_for_each_slot() {
+    fn random_transform_has_an_engine_per_slot() {
         let section = [("cropType", "RandomSide"), ("sideRatio", "0.5"), ("seed", "7")];
         let draws = |slots: &[u32]| {
             let crop = open("Crop", &section).expect("a transform");
             let draw = |&slot| {
                 // SAFETY: an image of twelve bytes.
-                unsafe { crop.apply(drawn(slot, 0), &image(&bytes())) }
+                unsafe { crop.apply(draw_of(slot, 0), &image(&bytes())) }
                     .expect("an image")
                     .image()
                     .pixels
@@ -270,18 +282,18 @@ mod tests {
             };
             slots.iter().map(draw).collect::<Vec<_>>()
         };
-        // What slot 0 draws does not depend on slot 1, which begins with another seed.
+        // The draws of slot 0 do not depend on slot 1, which has another seed.
         let (alone, both) = (draws(&[0; 20]), draws(&[0, 1].repeat(20)));
         assert_eq!(alone, both.iter().step_by(2).cloned().collect::<Vec<_>>());
         assert_ne!(alone, both.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
     }
 
     #[test]
-    fn what_does_not_exist_is_refused() {
+    fn unknown_types_and_missing_files_are_refused() {
         assert!(open("crop", &[]).is_none());
         assert!(open("Mean", &[("meanFile", "/no/such/file.xml")]).is_none());
         let crop = open("Crop", &[]).expect("a transform");
         // SAFETY: refused because there are no values.
-        assert!(unsafe { crop.apply(drawn(0, 0), &cntk_reader_image::NONE) }.is_err());
+        assert!(unsafe { crop.apply(draw_of(0, 0), &cntk_reader_image::NONE) }.is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! The keys of a corpus: numbers, or texts that are mapped to numbers for as long as the reader lives.
+//! The keys of a corpus: numbers, or texts that are mapped to numbers for the lifetime of the
+//! reader.
 
 mod symbols;
 
@@ -9,18 +10,19 @@ use crate::sequence::SequenceKey;
 use std::fmt;
 pub use symbols::Symbols;
 
-/// A host's function that returns the number of a textual key; `None` if it failed.
+/// A host's function that returns the number of a textual key, or `None` on failure.
 pub(crate) type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
 
-/// How sequence keys in the data become [`SequenceKey`]s.
+/// The mapping from sequence keys in the data to [`SequenceKey`]s.
 pub enum Corpus {
-    /// Keys are decimal numbers in the data, and are used as they are.
+    /// Keys are decimal numbers in the data, used unchanged.
     Numeric,
     /// Keys are text, numbered 0, 1, 2 ... in order of first appearance.
     Symbolic(RwLock<Symbols>),
     /// Keys are text; the number of a key is CNTK's hash of its text. No text is stored.
     Hashed,
-    /// Keys are text, numbered by the host, in order of first appearance in this deserializer's data.
+    /// Keys are text, numbered by the host, in order of first appearance in this deserializer's
+    /// data.
     Host(Box<NumberKey>),
 }
 
@@ -36,24 +38,25 @@ impl fmt::Debug for Corpus {
 }
 
 impl Corpus {
-    /// A corpus of textual keys.
+    /// Creates a corpus of textual keys.
     pub fn symbolic() -> Self {
         Corpus::Symbolic(RwLock::default())
     }
 
-    /// Whether keys are numbers in the data.
+    /// Returns whether keys are numbers in the data.
     pub fn is_numeric(&self) -> bool {
         matches!(self, Corpus::Numeric)
     }
 
-    /// Whether keys are hashes of their text.
+    /// Returns whether keys are hashes of their text.
     pub fn is_hashed(&self) -> bool {
         matches!(self, Corpus::Hashed)
     }
 
-    /// The number of a textual key; a symbolic corpus gives a new key the next number. `None` in a numeric corpus, if the
-    /// host's function failed, and for a new key if a symbolic corpus already has 2^32 - 1 keys. Fails if there is no memory for a
-    /// new key; asked again, the corpus gives it the number that it would have got.
+    /// Returns the number of a textual key; a symbolic corpus gives a new key the next number.
+    /// Returns `None` in a numeric corpus, if the host's function failed, or for a new key if a
+    /// symbolic corpus already has 2^32 - 1 keys. Fails if there is no memory for a new key; a
+    /// later call gives it the same number.
     pub fn number_of(&self, text: &[u8]) -> Result<Option<SequenceKey>> {
         match self {
             Corpus::Numeric => Ok(None),
@@ -63,8 +66,9 @@ impl Corpus {
         }
     }
 
-    /// Appends the numbers of textual keys, in their order. Ends at the first key for which [`Corpus::number_of`] is `None`. If it
-    /// fails, the keys before the one at fault are numbered.
+    /// Appends the numbers of textual keys, in order. Stops at the first key for which
+    /// [`Corpus::number_of`] returns `None`. On failure, the keys before the failing one are
+    /// numbered.
     pub fn number_all<'a>(
         &self,
         texts: impl Iterator<Item = &'a [u8]>,
@@ -80,15 +84,15 @@ impl Corpus {
         Ok(())
     }
 
-    /// Gives back memory that further keys would have used.
+    /// Frees the spare memory for further keys.
     pub fn shrink(&self) {
         if let Corpus::Symbolic(symbols) = self {
             symbols.write().shrink();
         }
     }
 
-    /// A number that stands for the key in every run: symbolic keys are numbered in the order in
-    /// which they are met, so theirs is a hash of the text.
+    /// Returns a number that identifies the key in every run: symbolic keys are numbered in order
+    /// of appearance, so they are represented by a hash of their text.
     pub fn lasting_number(&self, key: SequenceKey) -> u64 {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0100_0000_01b3;
@@ -101,7 +105,7 @@ impl Corpus {
         }
     }
 
-    /// The text of a key, as CNTK prints it.
+    /// Returns the text of a key, as CNTK prints it.
     pub fn text_of(&self, key: SequenceKey) -> String {
         match self {
             Corpus::Numeric | Corpus::Host(_) => key.to_string(),
@@ -114,7 +118,7 @@ impl Corpus {
     }
 }
 
-/// CNTK's hash of a key: djb2 with exclusive or, over sign-extended bytes.
+/// CNTK's hash of a key: djb2 with XOR, over sign-extended bytes.
 fn hash(text: &[u8]) -> u64 {
     text.iter().fold(5381u64, |h, &byte| h.wrapping_mul(33) ^ (byte as i8 as i64 as u64))
 }

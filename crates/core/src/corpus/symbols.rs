@@ -1,4 +1,5 @@
-//! Textual keys and their numbers, both ways, in a few flat arrays: corpora have tens of millions of keys.
+//! Maps textual keys to numbers and back, in a few flat arrays: corpora have tens of millions of
+//! keys.
 
 use crate::Result;
 use crate::cpu::prefetch;
@@ -7,40 +8,43 @@ use crate::sequence::SequenceKey;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-/// The two directions of a symbolic corpus. Numbers count up from 0 in order of first appearance.
+/// Both directions of a symbolic corpus. Numbers count up from 0 in order of first appearance.
 ///
-/// Most files list their keys in ascending order, and other files list the same keys in the same order. So no hash table is made
-/// as long as each new text is greater than the last one, and the text that follows the one before is found without it. That
-/// saves most of the time of numbering and 10 to 21 bytes a text.
+/// Most files list their keys in ascending order, and other files list the same keys in the same
+/// order. So there is no hash table as long as each new text is greater than the last one, and the
+/// successor of the previous text is found without it. This saves most of the time of numbering,
+/// and 10 to 21 bytes per text.
 pub struct Symbols {
-    /// All texts, one after the other.
+    /// All texts, concatenated.
     texts: Vec<u8>,
-    /// By number: the offset in `texts` at which a text ends.
+    /// The end of each text in `texts`, by number.
     ends: Ends,
-    /// A hash table with open addressing: a text's slot is the first one, from [`Symbols::place`] of its hash on, that was free
-    /// when the text was added. The number of slots is a power of two, and at most three quarters of them are taken. Empty as
-    /// long as texts ascend.
+    /// A hash table with open addressing: a text's slot is the first one, from [`Symbols::place`]
+    /// of its hash on, that was free when the text was added. The number of slots is a power of
+    /// two, of which at most three quarters are taken. Empty as long as texts ascend.
     slots: Vec<Slot>,
-    /// The number after the one that was given last: often that of the text that is asked for next.
+    /// The number after the last returned one, which often belongs to the next text.
     next: usize,
-    /// Seed of the hash. It is random for each corpus, so that data cannot be prepared whose keys all collide.
+    /// Seed of the hash. It is random for each corpus, so that nobody can prepare data whose keys
+    /// all collide.
     seed: u64,
 }
 
-/// A number with the hash of its text. The hash is kept so that a growing table need not read the texts again.
+/// A number and the hash of its text, which is kept so that a growing table need not read the texts
+/// again.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
     number: u32,
 }
 
-/// Number that marks a free slot. No text has it.
+/// Marks a free slot. No text has this number.
 const FREE: u32 = u32::MAX;
 
-/// Slots of the first table.
+/// Number of slots of the first table.
 const FIRST_SLOTS: usize = 64;
 
-/// Texts whose slots are prefetched before the first of them is looked up.
+/// Number of texts whose slots are prefetched before the first of them is looked up.
 const BATCH: usize = 32;
 
 /// Ascending offsets, in 32 bits as long as they fit.
@@ -100,8 +104,8 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// The number of a text; a text that is not known gets the next number. `None` if no number is left. If there is no memory for
-    /// a text, it is not known after that either.
+    /// Returns the number of a text; an unknown text gets the next number. Returns `None` if no
+    /// number is left. If there is no memory for a text, it stays unknown.
     pub fn number_of(&mut self, text: &[u8]) -> Result<Option<SequenceKey>> {
         let number = if let Some(number) = self.likely(text) {
             Some(number as u32)
@@ -118,8 +122,8 @@ impl Symbols {
         Ok(Some(number.into()))
     }
 
-    /// Appends the numbers of texts, until no number is left. For many texts this is several times as fast as calling
-    /// [`Symbols::number_of`] for each, because their slots are prefetched.
+    /// Appends the numbers of texts, until no number is left. For many texts this is several times
+    /// as fast as calling [`Symbols::number_of`] for each, because their slots are prefetched.
     pub fn number_all<'a>(
         &mut self,
         mut texts: impl Iterator<Item = &'a [u8]>,
@@ -135,7 +139,7 @@ impl Symbols {
             let Some(number) = self.number_of(text)? else { return Ok(()) };
             room::push(numbers, number, room::INDEX)?;
         }
-        /// What is known of a text before it is looked up.
+        /// The information on a text before it is looked up.
         #[derive(Clone, Copy)]
         enum Known {
             Number(usize),
@@ -173,31 +177,32 @@ impl Symbols {
         }
     }
 
-    /// Gives back memory beyond the last text.
+    /// Frees spare memory.
     pub(crate) fn shrink(&mut self) {
         self.texts.shrink_to_fit();
         self.ends.shrink();
     }
 
-    /// The number of a text that follows the one before, perhaps after a few that are left out, or that is the first one again.
+    /// Returns the number of a text if it follows the previous one, possibly skipping a few, or if
+    /// it is the first one again.
     fn likely(&self, text: &[u8]) -> Option<usize> {
-        /// Texts that may be left out.
+        /// Number of texts that may be skipped.
         const MOST: usize = 4;
         let (first, last) = if self.next < self.ends.len() { (self.next, self.next + MOST) } else { (0, 0) };
         (first..=last).find(|&number| self.is_at(number, text))
     }
 
-    /// Whether a text has this number.
+    /// Returns whether a text has this number.
     fn is_at(&self, number: usize, text: &[u8]) -> bool {
         number < self.ends.len() && self.text_at(number) == text
     }
 
-    /// Whether a text is greater than the last one.
+    /// Returns whether a text is greater than the last one.
     fn is_greatest(&self, text: &[u8]) -> bool {
         self.ends.len().checked_sub(1).is_none_or(|last| self.text_at(last) < text)
     }
 
-    /// Appends a text that is new. Changes nothing if there is no memory for it.
+    /// Appends a new text. Changes nothing if there is no memory for it.
     fn append(&mut self, text: &[u8]) -> Result<Option<u32>> {
         let number = u32::try_from(self.ends.len()).ok().filter(|&number| number != FREE);
         if number.is_some() {
@@ -221,7 +226,8 @@ impl Symbols {
             }
             place = (place + 1) & (self.slots.len() - 1);
         }
-        // The table grows before the text is appended: without memory for that, nothing has changed.
+        // The table grows before the text is appended, so that nothing has changed if there is no
+        // memory.
         if self.ends.len() >= self.slots.len() / 4 * 3 {
             self.grow()?;
             place = self.free_place(hash);
@@ -233,18 +239,19 @@ impl Symbols {
         Ok(number)
     }
 
-    /// The slot at which the search for a hash begins. It is chosen by the hash's top bits, so that moving the slots into a
-    /// table of twice the size fills that table from front to back.
+    /// Returns the slot at which the search for a hash begins. It is determined by the hash's top
+    /// bits, so that moving the slots into a table of twice the size fills that table from front to
+    /// back.
     fn place(&self, hash: u32) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 32) as usize
     }
 
-    /// Makes the table of all texts so far.
+    /// Builds the table of all texts so far.
     #[cold]
     fn index(&mut self) -> Result<()> {
         let count = self.ends.len();
         self.slots = free((count + count / 3 + 1).next_power_of_two().max(FIRST_SLOTS))?;
-        // Less than 2^32: `append` gives no other numbers.
+        // Less than 2^32, because `append` assigns no other numbers.
         for number in 0..count as u32 {
             let hash = hash(self.text_at(number as usize), self.seed);
             self.insert(Slot { hash, number });
@@ -260,13 +267,13 @@ impl Symbols {
         Ok(())
     }
 
-    /// Takes a free slot.
+    /// Inserts a slot at a free place.
     fn insert(&mut self, slot: Slot) {
         let place = self.free_place(slot.hash);
         self.slots[place] = slot;
     }
 
-    /// The first free slot for a hash.
+    /// Returns the first free slot for a hash.
     fn free_place(&self, hash: u32) -> usize {
         let mut place = self.place(hash);
         while self.slots[place].number != FREE {
@@ -275,7 +282,7 @@ impl Symbols {
         place
     }
 
-    /// The text of a number.
+    /// Returns the text with this number.
     pub fn text_of(&self, number: SequenceKey) -> Option<&[u8]> {
         let number = usize::try_from(number).ok().filter(|&number| number < self.ends.len())?;
         Some(self.text_at(number))
@@ -287,7 +294,7 @@ impl Symbols {
     }
 }
 
-/// A table of `slots` free slots.
+/// Returns a table of `slots` free slots.
 fn free(slots: usize) -> Result<Vec<Slot>> {
     room::filled(slots, Slot { hash: 0, number: FREE }, room::KEYS)
 }
@@ -298,7 +305,8 @@ impl fmt::Debug for Symbols {
     }
 }
 
-/// Hashes a text eight bytes at a time. The 128-bit product, folded to 64 bits, lets every bit affect every other.
+/// Hashes a text eight bytes at a time. Folding the 128-bit product to 64 bits lets every bit
+/// affect every other.
 fn hash(text: &[u8], seed: u64) -> u32 {
     let fold = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
@@ -321,7 +329,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_as_a_plain_map_does(texts in proptest::collection::vec("[ab|\\x00\u{e9}]{0,20}", 0..300)) {
+        fn matches_a_hash_map(texts in proptest::collection::vec("[ab|\\x00\u{e9}]{0,20}", 0..300)) {
             let mut symbols = Symbols::default();
             let mut plain: HashMap<&[u8], u64> = HashMap::new();
             for text in texts.iter().map(|text| text.as_bytes()) {
@@ -333,7 +341,7 @@ mod tests {
                 prop_assert_eq!(symbols.text_of(*number), Some(*text));
             }
             prop_assert_eq!(symbols.text_of(plain.len() as u64), None);
-            // All texts at once, in a corpus that already knows some of them.
+            // All texts at once, with a corpus that already knows some of them.
             for known in [0, texts.len() / 2] {
                 let mut symbols = Symbols::default();
                 texts[..known].iter().for_each(|text| _ = symbols.number_of(text.as_bytes()).expect("memory"));
@@ -346,7 +354,7 @@ mod tests {
     }
 
     proptest! {
-        /// Ascending texts with some that are not, then some of them in several orders.
+        /// Ascending texts with a few exceptions, then some of them again in several orders.
         #[test]
         fn ascending_texts_need_no_table(
             texts in proptest::collection::btree_set("[a-c]{0,5}", 0..200),
@@ -409,11 +417,11 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_look_alike_spread() {
+    fn hashes_of_similar_keys_spread() {
         let seed = 7;
         let hashes: std::collections::HashSet<u32> =
             (0..100_000).map(|i| hash(format!("utterance-{i:07}").as_bytes(), seed)).collect();
-        // By chance alone one or two of these hashes are equal.
+        // Random hashes would have one or two collisions.
         assert!(hashes.len() > 99_990, "{}", hashes.len());
     }
 }

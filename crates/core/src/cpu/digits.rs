@@ -1,26 +1,28 @@
-//! Digits of a text, eight bytes at a time: how many there are, and the number that they spell.
+//! Counts and parses decimal digits, eight bytes at a time.
 
 /// Eight times `0`.
 pub const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The eight bytes of the text that begin at byte `at`, the first one lowest; `None` if the text has fewer.
+/// Loads the eight bytes that begin at `at`, the first one lowest; `None` if the text has fewer.
 #[inline(always)]
 pub fn load8(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The number of digits with which `text` (eight bytes, the first one lowest) begins, and `text` with
-/// `'0'` taken out of each byte by exclusive or, so that a digit's byte is its value.
+/// Returns the number of leading digits of `text` (eight bytes, the first one lowest), and `text`
+/// with each byte XORed with `'0'`, so that a digit's byte is its value.
 #[inline(always)]
 pub fn leading_digits(text: u64) -> (u32, u64) {
     let (count, _, digits) = leading_runs(text);
     (count, digits)
 }
 
-/// [`leading_digits`], and between them the place after the next digits, where one byte, a point perhaps, parts them from the first.
+/// Like [`leading_digits`], with an additional result in the middle: the index at which a second
+/// run of digits ends, if one byte, such as a point, separates it from the first.
 ///
-/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of 0x8a or more carries into
-/// the byte above it, but that spoils only bytes after the first one that is no digit, and these do not count; a point does not carry.
+/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of
+/// 0x8a or more carries into the byte above it, but that only spoils bytes after the first
+/// non-digit, which do not count; a point does not carry.
 #[inline(always)]
 pub fn leading_runs(text: u64) -> (u32, u32, u64) {
     let digits = text ^ ZEROS;
@@ -29,14 +31,14 @@ pub fn leading_runs(text: u64) -> (u32, u32, u64) {
     (others.trailing_zeros() >> 3, after_first.trailing_zeros() >> 3, digits)
 }
 
-/// The number that the first `count` (0 to 8) bytes of `digits` spell.
+/// Returns the number that the first `count` (0 to 8) bytes of `digits` spell.
 ///
-/// Shifting puts the digits at the top with zeros before them, as if the number were written with eight digits. Then
-/// neighbours are joined to four numbers of two digits, two of four, and one of eight. That takes three multiplications and
-/// no branch for any length.
+/// Shifting moves the digits to the top with zeros before them, as if the number were written with
+/// eight digits. Then neighbours are combined into four numbers of two digits, two of four, and one
+/// of eight. This takes three multiplications and no branches for any length.
 #[inline(always)]
 pub fn joined(digits: u64, count: u32) -> u64 {
-    // Two shifts, because one shift by 64 bits is not allowed.
+    // Two shifts, because a shift by 64 bits is not allowed.
     let half = 32 - 4 * count;
     let digits = (digits << half) << half;
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
@@ -45,8 +47,8 @@ pub fn joined(digits: u64, count: u32) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// The number that the digits at the start of the text spell, eight at most, and how many there are. `None` if the text has fewer than
-/// eight bytes.
+/// Returns the number that the leading digits of the text spell, at most eight, and how many there
+/// are. `None` if the text has fewer than eight bytes.
 #[inline(always)]
 pub fn up_to_eight(text: &[u8]) -> Option<(u64, usize)> {
     let (count, digits) = leading_digits(load8(text, 0)?);
@@ -60,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn digits_are_those_at_the_start(digits in "[0-9]{0,9}", rest in proptest::collection::vec(any::<u8>(), 0..9)) {
+        fn leading_digits_are_parsed(digits in "[0-9]{0,9}", rest in proptest::collection::vec(any::<u8>(), 0..9)) {
             let mut text = digits.into_bytes();
             text.extend(rest);
             let count = text.iter().take(8).take_while(|byte| byte.is_ascii_digit()).count();

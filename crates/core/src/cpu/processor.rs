@@ -1,8 +1,9 @@
-//! Instruction sets: which of them this processor has, and the one place that chooses among them, [`dispatch`].
+//! Instruction sets: detection, and the single place that selects one, [`dispatch`].
 //!
-//! Code that is compiled once for each instruction set is generic over [`InstructionSet`]. A value of a type with this trait
-//! is a proof: it can be made only if the processor has the instructions, so functions that take the value may use them. The
-//! generic function must be inlined into a function that is compiled for the instructions. `dispatch!` writes that function.
+//! Code that is compiled once per instruction set is generic over [`InstructionSet`]. A value of
+//! such a type is a proof: it can only be created if the processor has the instructions, so
+//! functions that take the value may use them. The generic function must be inlined into a function
+//! that is compiled for the instructions; `dispatch!` writes that function.
 
 #![allow(unsafe_code, reason = "calls of functions for instructions that the processor was found to have")]
 
@@ -10,11 +11,12 @@ use std::sync::LazyLock;
 
 /// A set of instructions, as a type whose values prove that this processor has them.
 pub trait InstructionSet: Copy {
-    /// The set as a value of [`Processor`]. The compiler knows its variant, unless the type is [`Processor`] itself.
+    /// Returns the set as a [`Processor`]. The compiler knows its variant, unless the type is
+    /// [`Processor`] itself.
     fn processor(self) -> Processor;
 }
 
-/// No instructions beyond those that Rust assumes of the target.
+/// No instructions beyond the target's baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portable;
 
@@ -32,7 +34,7 @@ pub struct Avx2(());
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// A value, if this processor has the instructions.
+    /// Returns a value if this processor has the instructions.
     fn detect() -> Option<Avx2> {
         let is_here = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -52,14 +54,15 @@ impl InstructionSet for Avx2 {
     }
 }
 
-/// All of [`Avx2`], and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD since Zen 4.
+/// All of [`Avx2`], and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD
+/// since Zen 4.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Avx512(Avx2);
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// A value, if this processor has the instructions.
+    /// Returns a value if this processor has the instructions.
     fn detect() -> Option<Avx512> {
         let is_here = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -71,7 +74,7 @@ impl Avx512 {
         Avx2::detect().filter(|_| is_here).map(Avx512)
     }
 
-    /// The smaller set, which is part of this one.
+    /// Returns the smaller set, which is part of this one.
     #[inline(always)]
     pub fn avx2(self) -> Avx2 {
         self.0
@@ -107,7 +110,7 @@ impl InstructionSet for Processor {
 }
 
 impl Processor {
-    /// The largest set of this processor.
+    /// Returns the largest set of this processor.
     pub fn detect() -> Processor {
         #[cfg(fuzzing)]
         if let Some(smaller) =
@@ -120,7 +123,7 @@ impl Processor {
         *LARGEST
     }
 
-    /// All sets that this processor has, the largest one first.
+    /// Returns all sets of this processor, the largest first.
     pub fn all() -> impl Iterator<Item = Processor> {
         [
             #[cfg(target_arch = "x86_64")]
@@ -134,8 +137,8 @@ impl Processor {
     }
 }
 
-/// Defines a function that calls another function, compiled for the instruction set that its caller passes, a [`Processor`] or one of its
-/// sets:
+/// Defines a function that calls another function, compiled for the instruction set that its caller
+/// passes, as a [`Processor`] or one of its sets:
 ///
 /// ```ignore
 /// dispatch! {
@@ -146,13 +149,15 @@ impl Processor {
 /// // Calls:   fn sum_with<T: Number, S: InstructionSet>(instructions: S, numbers: &[T]) -> T
 /// ```
 ///
-/// The function that is called has to be `#[inline(always)]`, and so has everything that it calls. Code that the compiler does
-/// not inline, a closure for example, is compiled without the instructions, and each intrinsic in it becomes a call. Parsing
-/// decimals with AVX-512 took three times as long then.
+/// The called function must be `#[inline(always)]`, and so must everything that it calls. Code that
+/// the compiler does not inline, such as a closure, is compiled without the instructions, and each
+/// intrinsic in it becomes a call, which made parsing decimals with AVX-512 three times as slow.
 ///
-/// A caller that is compiled for the same set inlines the function, unless it is `#[inline(never)]`. That pays where vector instructions
-/// are a part of a larger loop: the compiler loads all their constants before the loop and, as it has too few registers for them, again
-/// wherever something was called. (The attribute is on the outer function because rustc 1.95 ignores it on those that enable features.)
+/// A caller that is compiled for the same set inlines the function, unless it is
+/// `#[inline(never)]`. That attribute pays off where vector instructions are a part of a larger
+/// loop: the compiler loads all their constants before the loop and, having too few registers for
+/// them, again after each call. (The attribute is on the outer function because rustc 1.95 ignores
+/// it on functions that enable features.)
 #[macro_export]
 macro_rules! dispatch {
     (
@@ -186,12 +191,12 @@ macro_rules! dispatch {
             }
 
             match instructions.processor() {
-                // SAFETY: `instructions` can only come from `Avx512::detect`, which checked for every feature that `avx512`
-                // enables.
+                // SAFETY: the `Avx512` inside `instructions` can only come from `Avx512::detect`,
+                // which checked every feature that `avx512` enables.
                 #[cfg(target_arch = "x86_64")]
                 $crate::cpu::processor::Processor::Avx512(instructions) => unsafe { avx512(instructions, $($argument),*) },
-                // SAFETY: `instructions` can only come from `Avx2::detect`, which checked for every feature that `avx2`
-                // enables.
+                // SAFETY: the `Avx2` inside `instructions` can only come from `Avx2::detect`, which
+                // checked every feature that `avx2` enables.
                 #[cfg(target_arch = "x86_64")]
                 $crate::cpu::processor::Processor::Avx2(instructions) => unsafe { avx2(instructions, $($argument),*) },
                 $crate::cpu::processor::Processor::Portable(instructions) => $body(instructions, $($argument),*),
@@ -202,7 +207,7 @@ macro_rules! dispatch {
 
 pub use dispatch;
 
-/// Runs a block for each instruction set that this processor has, with a value of its type.
+/// Runs a block for each instruction set of this processor, with a value of its type.
 #[cfg(any(test, feature = "test-support"))]
 #[macro_export]
 macro_rules! for_each_instruction_set {
@@ -222,16 +227,16 @@ macro_rules! for_each_instruction_set {
 #[cfg(any(test, feature = "test-support"))]
 pub use for_each_instruction_set;
 
-/// What fuzz targets change, to compare the sets.
+/// Hooks with which fuzz targets compare the sets.
 #[cfg(fuzzing)]
 pub mod fuzzing {
     use super::Processor;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// How many sets are not used, the largest ones first.
+    /// Number of sets to leave out, the largest first.
     pub(super) static LEFT_OUT: AtomicUsize = AtomicUsize::new(0);
 
-    /// How many sets this processor has.
+    /// Returns how many sets this processor has.
     pub fn instruction_sets() -> usize {
         Processor::all().count()
     }

@@ -1,9 +1,9 @@
-//! Paths as URLs: `file:` and a path in which `%20` stands for a byte.
+//! Paths as URLs: `file:` followed by a path in which `%20` is an escaped byte.
 //!
-//! CNTK's configuration language has no escape, so quotes, line breaks or a `#` after a blank
-//! cannot be written in a path. A URL can stand for any path, also for one that is not UTF-8. The
-//! library keeps such a path as its URL, because paths are texts everywhere else, and takes it
-//! apart where it calls the operating system: see [`exact`].
+//! CNTK's configuration language has no escapes, so quotes, line breaks or a `#` after a blank
+//! cannot be written in a path. A URL can express any path, including paths that are not UTF-8. The
+//! library keeps such a path as its URL, because it represents paths as text everywhere else, and
+//! decodes the URL where it calls the operating system: see [`exact`].
 
 use super::mounted;
 use std::borrow::Cow;
@@ -14,8 +14,7 @@ use std::path::Path;
 
 const SCHEME: &str = "file:";
 
-/// The path that a text stands for, for calls of the operating system: that of a URL, or else the
-/// text itself.
+/// Returns the path to pass to the operating system: the decoded path of a URL, or the text itself.
 pub fn exact(text: &str) -> Cow<'_, OsStr> {
     match decoded(text) {
         Some(path) => Cow::Owned(path),
@@ -23,15 +22,15 @@ pub fn exact(text: &str) -> Cow<'_, OsStr> {
     }
 }
 
-/// A path from a configuration as the library names it from there on: a URL becomes its path,
-/// unless that is not UTF-8 or would be taken for a URL again.
+/// Returns the name that the library uses for a path from a configuration: a URL is decoded, unless
+/// its path is not UTF-8 or would itself be taken for a URL.
 pub fn named(text: String) -> String {
     let path = decoded(&text).and_then(|path| path.into_string().ok());
     path.filter(|path| !path.starts_with(SCHEME)).unwrap_or(text)
 }
 
-/// [`named`] for a text that may be a pattern or a list: a URL that is one, or whose path would be
-/// taken for one, stays.
+/// Like [`named`], for a text that may be a pattern or a list. URLs that are patterns, or whose
+/// paths would be taken for patterns, are returned unchanged.
 pub(crate) fn named_or_pattern(text: String) -> String {
     let is_pattern = |text: &str| text.contains(['*', '?', '[']) || text.starts_with('(');
     match is_pattern(&text) {
@@ -40,14 +39,14 @@ pub(crate) fn named_or_pattern(text: String) -> String {
     }
 }
 
-/// Whether a path could be taken for a URL, and is none. One with slashes after the scheme is one,
-/// whoever wrote it.
+/// Returns whether a path could be mistaken for a URL. A text with slashes after the scheme is a
+/// URL, not such a path.
 pub fn is_like_url(text: &str) -> bool {
     text.starts_with(SCHEME) && !text.starts_with("file://")
 }
 
-/// A text that stands for a path: the path itself, or its URL where the path is not UTF-8 or looks
-/// like a URL.
+/// Returns a text that denotes a path: the path itself, or its URL if the path is not UTF-8 or
+/// looks like a URL.
 pub fn text_of(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) if !is_like_url(text) => Cow::Borrowed(text),
@@ -55,8 +54,8 @@ pub fn text_of(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// The URL of a path, in characters that mean nothing in a configuration. With `keeps_patterns`,
-/// `*`, `?` and brackets stay what they are.
+/// Returns the URL of a path, using only characters without a meaning in configurations. With
+/// `keeps_patterns`, `*`, `?`, `!` and brackets are not escaped.
 pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
     let mut url = SCHEME.to_owned();
     for &byte in path.as_os_str().as_bytes() {
@@ -65,15 +64,16 @@ pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
             || keeps_patterns && b"*?[]!".contains(&byte);
         match is_kept {
             true => url.push(byte as char),
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             false => _ = write!(url, "%{byte:02X}"),
         }
     }
     url
 }
 
-/// The path of a URL. `None` for all other texts: CNTK would open a file of the very name of the
-/// URL, so that goes first, and a program may have mounted a file system of its own for `file://`.
+/// Decodes the path of a URL. Returns `None` for other texts. An existing file whose name is the
+/// URL itself takes precedence, because CNTK would open it, and so does a file system that the
+/// program has mounted for `file://`.
 fn decoded(text: &str) -> Option<OsString> {
     let rest = text.strip_prefix(SCHEME)?;
     if mounted::is_mounted(text) || Path::new(text).symlink_metadata().is_ok() {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_paths() {
+    fn file_urls_decode_to_paths() {
         for (text, expected) in [
             ("file:///d/a%20%23b.ctf", "/d/a #b.ctf"),
             ("file://localhost/d/a", "/d/a"),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_name_of_a_url_goes_first() {
+    fn existing_file_takes_precedence_over_url() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("file:")).expect("a folder");
         let inside = folder.path().join("file:/a");
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_comes_back(bytes in prop::collection::vec(1u8.., 1..20)) {
+        fn paths_round_trip(bytes in prop::collection::vec(1u8.., 1..20)) {
             let path = path(&bytes);
             let back = |text: &str| exact(text).as_bytes().to_owned();
             prop_assert_eq!(&back(&text_of(path)), &bytes);

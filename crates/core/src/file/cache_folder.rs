@@ -1,8 +1,8 @@
-//! The cache folder: whose it is, and files in it that nobody else has put there.
+//! The cache folder: ownership and permission checks, and safe opening of the files in it.
 //!
-//! Files in the folder are served as data, so nobody but its owner may write to it. It is made for
-//! the user alone; one that others may write to is refused. Files are opened without following
-//! links, and used only if they are the user's own.
+//! Files in the folder are served as data, so only its owner may write to it. It is created for the
+//! user alone; a folder that others may write to is refused. Files are opened without following
+//! links, and used only if they belong to the user.
 
 #![allow(unsafe_code, reason = "geteuid")]
 
@@ -16,33 +16,33 @@ use std::path::Path;
 /// Permission bits that let others write to a file or folder.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Attempts to make a file that others remove or replace at the same time.
+/// Attempts to create a file that other processes remove or replace at the same time.
 const ATTEMPTS: usize = 8;
 
-/// Makes the folder if it is not there, for this user alone, and refuses one that is not safe.
-/// `remedy` names another way.
+/// Creates the folder if necessary, accessible by this user only, and refuses an unsafe one. Errors
+/// mention the alternative `remedy`.
 pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
     let failed = |cause: &io::Error| {
         let error = Error::io("Error making folder", &folder.to_string_lossy(), cause);
         error.with_detail(remedy)
     };
     match super::with_retry(|| DirBuilder::new().recursive(true).mode(0o700).create(folder)) {
-        // It is there, and could not be looked at for a moment. If it is no folder, that is found
-        // below.
+        // The folder exists but could not be inspected for a moment. The check below detects
+        // whether it is a folder.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.map_err(|cause| failed(&cause))?,
     }
-    // A link of somebody else could lead to any folder of this user.
+    // Another user's link could lead to any folder of this user.
     let link = super::with_retry(|| fs::symlink_metadata(folder)).map_err(|cause| failed(&cause))?;
     let metadata = super::with_retry(|| fs::metadata(folder)).map_err(|cause| failed(&cause))?;
     let shown = folder.display();
     let reason = if !metadata.is_dir() {
-        "It is no folder.".to_owned()
+        "It is not a folder.".to_owned()
     } else if !is_trusted(&metadata) || !is_trusted(&link) {
         format!("It belongs to another user (number {}).", metadata.uid())
     } else if metadata.mode() & OTHERS_WRITE != 0 {
         format!(
-            "Others may write to it, and so could plant data (its permissions are {:o}). Take this right away: chmod go-w '{shown}'.",
+            "Other users may write to it and could plant data (its permissions are {:o}). Remove that permission: chmod go-w '{shown}'.",
             metadata.mode() & 0o7777
         )
     } else {
@@ -53,20 +53,21 @@ pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
     Err(error.with_detail(reason).with_detail(remedy).in_file(&folder.to_string_lossy()))
 }
 
-/// Whether what the metadata describe belongs to this user, or to the administrator.
+/// Returns whether a file or folder belongs to this user or to root.
 fn is_trusted(metadata: &Metadata) -> bool {
     // SAFETY: the call has no arguments, and cannot fail.
     let user = unsafe { libc::geteuid() };
     metadata.uid() == user || metadata.uid() == 0
 }
 
-/// Whether an open file is a plain file that only this user could have written.
+/// Returns whether an open file is a plain file that only this user or root could have written.
 fn is_own(file: &File) -> io::Result<bool> {
     let metadata = super::with_retry(|| file.metadata())?;
     Ok(metadata.is_file() && is_trusted(&metadata) && metadata.mode() & OTHERS_WRITE == 0)
 }
 
-/// Opens a file of the folder for reading. `None` if there is none that is the user's own.
+/// Opens a file of the folder for reading. Returns `None` if it does not exist or is not the user's
+/// own.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -77,8 +78,8 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a file of the folder for writing. One that is there is opened if it is the user's own, and
-/// else replaced.
+/// Opens a file of the folder for writing. An existing file is opened if it is the user's own, and
+/// replaced otherwise.
 pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -92,8 +93,7 @@ pub fn create(path: &Path) -> io::Result<File> {
                 return Ok(file);
             }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-            // A link, a pipe, a file of somebody else: it goes, and what it leads to stays as it
-            // is.
+            // A link, a pipe or another user's file is removed; the target of a link is left alone.
             Ok(_) => {}
             Err(cause) if is_link(&cause) => {}
             Err(cause) => return Err(cause),
@@ -117,7 +117,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn a_folder_that_others_may_write_to_is_refused() {
+    fn folder_writable_by_others_is_refused() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("a/cache");
         prepare(&folder, "").expect("a new folder");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_files_that_others_may_write_to_are_not_used() {
+    fn links_and_untrusted_files_are_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::write(path("victim"), "keep").expect("a file");
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(fs::read(path(name)).expect("a file"), b"new", "{name}");
             assert_eq!(fs::read(path("victim")).expect("a file"), b"keep", "{name}");
             assert_eq!(file.metadata().expect("facts").mode() & 0o777, 0o600, "{name}");
-            // A file of one's own is opened again.
+            // The user's own file is opened again.
             assert!(open(&path(name)).expect("no failure").is_some());
             create(&path(name)).expect("the same file").write_all(b"N").expect("writing");
             assert_eq!(fs::read(path(name)).expect("a file"), b"New");

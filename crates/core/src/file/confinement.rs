@@ -1,7 +1,9 @@
-//! Where the paths may lead that data files name: script files, map files, lists of label files, tables of contents.
+//! Confinement of the paths that data files name: script files, map files, lists of label files,
+//! tables of contents.
 //!
-//! CNTK's users write absolute paths into such files, so paths may lead anywhere unless the configuration confines them
-//! (`confinePaths`): data files from elsewhere then cannot make a reader open other files than those that came with them.
+//! CNTK users write absolute paths into such files, so paths may lead anywhere unless the
+//! configuration confines them (`confinePaths`). Then data files from elsewhere cannot make a
+//! reader open files other than those that came with them.
 
 use super::{address, mounted};
 use crate::error::ExceptionClass;
@@ -10,22 +12,22 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The folders of `allowedFolders`, if paths are confined.
+/// The folders of `allowedFolders`, or `None` if paths are not confined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement(Option<Vec<String>>);
 
 impl Confinement {
-    /// Confines paths to these folders and to that of the file that names them.
+    /// Confines paths to these folders and to the folder of the file that names them.
     pub fn to(folders: Vec<String>) -> Confinement {
         Confinement(Some(folders))
     }
 
-    /// Whether there are paths that are refused.
+    /// Returns whether any paths are refused.
     pub fn is_confined(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Where the paths may lead that `file` names.
+    /// Returns the bounds for the paths that `file` names.
     pub fn bounds_of<'a>(&self, file: &'a str) -> Result<Bounds<'a>> {
         let Some(allowed) = &self.0 else { return Ok(Bounds { file, folders: None }) };
         let own = match file.rfind('/') {
@@ -48,13 +50,13 @@ impl Confinement {
 
 /// A folder that paths may lead to.
 enum Folder {
-    /// Without symbolic links.
+    /// Canonical: without symbolic links.
     Local(PathBuf),
-    /// Of a mounted file system, with a slash at its end.
+    /// In a mounted file system; ends with a slash.
     Mounted(String),
 }
 
-/// Where the paths may lead that a file names.
+/// The folders that the paths in one file may lead to.
 pub struct Bounds<'a> {
     file: &'a str,
     /// `None`: anywhere.
@@ -62,7 +64,8 @@ pub struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// Refuses a path, which the file names in this line, if it leads elsewhere once symbolic links and `..` are resolved.
+    /// Refuses a path, named in the given line of the file, that leads outside the folders once
+    /// symbolic links and `..` are resolved.
     pub fn check(&self, path: &[u8], line: u64) -> Result<()> {
         let Some(folders) = &self.folders else { return Ok(()) };
         let shown = String::from_utf8_lossy(path);
@@ -85,9 +88,9 @@ impl Bounds<'_> {
         if is_inside {
             return Ok(());
         }
-        let message = format!("The path '{shown}' leads out of the folders that are allowed.");
+        let message = format!("The path '{shown}' leads outside the allowed folders.");
         let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(format!(
-            "It is that of '{found}'. With ‹confine_paths›, paths lead to the folder of the file that names them, or to one of \
+            "It resolves to '{found}'. With ‹confine_paths›, paths lead to the folder of the file that names them, or to one of \
              ‹allowed_folders›. Correct the line, or allow the folder.",
         ));
         Err(place(error))
@@ -101,7 +104,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn paths_lead_to_the_folder_of_the_file_or_to_allowed_ones() {
+    fn paths_stay_in_own_or_allowed_folders() {
         let root = tempfile::tempdir().expect("a folder");
         let path = |name: &str| root.path().join(name).display().to_string();
         for folder in ["own/sub", "other", "own2"] {
@@ -134,7 +137,7 @@ mod tests {
         let error = outcome(&confined, "own/link").expect_err("outside");
         assert_eq!(
             error.message(),
-            format!("The path '{}' leads out of the folders that are allowed.", path("own/link"))
+            format!("The path '{}' leads outside the allowed folders.", path("own/link"))
         );
         assert_eq!((error.location().file.as_deref(), error.location().line), (Some(list.as_str()), Some(7)));
         assert!(error.detail().contains("other/x'"), "{error}");

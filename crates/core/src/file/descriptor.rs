@@ -1,6 +1,6 @@
-//! Files never have the descriptors 0, 1 and 2. A program that has closed its standard streams gets
-//! these numbers for its next files, and then a log line, or whatever another library prints, would
-//! be written into data.
+//! Keeps files off the descriptors 0, 1 and 2. If a program has closed its standard streams, its
+//! next files get these numbers, and a log line or the output of another library would then be
+//! written into data.
 
 #![allow(unsafe_code, reason = "fcntl")]
 
@@ -14,8 +14,8 @@ pub fn open(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     above_standard_streams(options.open(path)?)
 }
 
-/// [`open`] for a file that was just made, and is written to: what was printed into it in between
-/// is removed.
+/// Like [`open`], for a file that was just created for writing: removes anything that was printed
+/// into it in the meantime.
 pub(crate) fn open_new(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     let file = options.open(path)?;
     if file.as_raw_fd() > libc::STDERR_FILENO {
@@ -27,16 +27,18 @@ pub(crate) fn open_new(options: &OpenOptions, path: impl AsRef<Path>) -> io::Res
     Ok(file)
 }
 
-/// The file, with a descriptor of 3 or more.
+/// Moves the file to a descriptor of 3 or more.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
     }
-    // SAFETY: `file` is open during the call, which takes numbers alone.
+    // SAFETY: `fcntl` with `F_DUPFD_CLOEXEC` takes numbers only, and `file` keeps its descriptor
+    // open during the call.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) };
     if moved < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made this descriptor, and nothing else owns it.
+    // SAFETY: `fcntl` has just created this descriptor, checked to be non-negative above, and
+    // nothing else owns it.
     Ok(unsafe { File::from_raw_fd(moved) })
 }

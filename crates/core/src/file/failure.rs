@@ -1,4 +1,5 @@
-//! Errors of the operating system about files: the message, and advice by the reason and the path.
+//! Errors of the operating system about files: the message, and advice that depends on cause and
+//! path.
 
 use super::{address, is_lasting};
 use crate::error::ExceptionClass;
@@ -8,16 +9,17 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 impl Error {
-    /// The operating system refused: `what` is the doing ("Error opening file"), `file` its object.
+    /// An error of the operating system: `what` says what was attempted ("Error opening file"), and
+    /// `file` on which file.
     pub fn io(what: &str, file: &str, cause: &std::io::Error) -> Self {
         if cause.kind() == std::io::ErrorKind::OutOfMemory {
             let message = format!("There is no memory for the content of the file '{file}'.");
-            let detail = "End other programs, or read with fewer threads (CNTK_READER_THREADS).";
+            let detail = "Close other programs, or read with fewer threads (CNTK_READER_THREADS).";
             return Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
                 .with_detail(detail)
                 .in_file(file);
         }
-        // A mounted file system may give an error of this library, with what it was caused by.
+        // A mounted file system may return an error of this library, which may carry its own cause.
         let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
         let reason = inner.map_or_else(|| cause.to_string(), |inner| inner.message().to_owned());
         let reason = reason.split(" (os error").next().unwrap_or_default().trim_end_matches('.');
@@ -31,7 +33,7 @@ impl Error {
     }
 }
 
-/// Advice on a failure of the operating system.
+/// Returns advice on a failure of the operating system.
 fn advice_on(cause: &std::io::Error, path: &str) -> String {
     use std::io::ErrorKind as Io;
     let advice = match (cause.kind(), cause.raw_os_error()) {
@@ -44,14 +46,15 @@ fn advice_on(cause: &std::io::Error, path: &str) -> String {
         }
         (Io::StorageFull, _) => "Free some space.",
         (Io::WouldBlock | Io::TimedOut, _) | (_, Some(libc::EIO | libc::ESTALE)) => {
-            "All of five attempts within four seconds failed: check the disk or the network that the file is on."
+            "All five attempts within four seconds failed: check the disk or network that the file is on."
         }
         _ => "",
     };
     advice.to_owned()
 }
 
-/// Why a file was not found: what is not expanded in its path, or else where it was looked for.
+/// Explains why a file was not found: syntax in its path that is not expanded, or the first missing
+/// folder.
 fn advice_on_path(path: &str) -> String {
     if let Some((scheme, _)) = path.split_once("://") {
         return match (scheme, address::exact(path)) {
@@ -65,13 +68,14 @@ fn advice_on_path(path: &str) -> String {
         return "'~' is not expanded; write the path of the home folder.".to_owned();
     }
     if path.len() > 1 && ['"', '\''].iter().any(|&quote| path.starts_with(quote) && path.ends_with(quote)) {
-        return "The quotes are a part of the path here; remove them.".to_owned();
+        return "Here the quotes are part of the path; remove them.".to_owned();
     }
     if path.contains('\\') {
         return "'\\' does not separate folders here; write '/'.".to_owned();
     }
     if path.contains('$') {
-        let advice = "Variables of the environment are not expanded; write the path, or define a key and use it as '$key$'.";
+        let advice =
+            "Environment variables are not expanded; write the path, or define a key and use it as '$key$'.";
         return advice.to_owned();
     }
     if path.trim_end().ends_with('|') || path.trim_start().starts_with('|') {
@@ -116,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_are_explained_by_their_paths() {
+    fn not_found_advice_depends_on_path() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         for (path, advice) in [
             ("~/a", "'~' is not expanded"),
-            ("$HOME/a", "Variables of the environment are not expanded"),
+            ("$HOME/a", "Environment variables are not expanded"),
             ("/data/*.ctf", "Patterns are not expanded"),
             ("s3://bucket/a", "'s3://' is not opened; copy the file"),
             ("file:///no/a", "There is no folder '/no'. Check the path."),

@@ -1,4 +1,4 @@
-//! Faults that tests inject into the calls for a file, by its path.
+//! Fault injection for tests: makes calls for a file fail, by its path.
 
 use crate::runtime::lock::Mutex;
 use std::io;
@@ -14,7 +14,7 @@ pub enum Operation {
     Read,
 }
 
-/// What happens to a call in place of what it would do.
+/// The effect of a fault on a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     /// It fails with this `errno`.
@@ -27,31 +27,31 @@ struct Injected {
     path: String,
     operation: Operation,
     fault: Fault,
-    /// Calls that are let through before the fault.
+    /// Calls that succeed before the first fault.
     after: usize,
-    /// Calls that the fault still happens to.
+    /// Calls that are still to be affected.
     times: usize,
 }
 
 static FAULTS: Mutex<Vec<Injected>> = Mutex::new(Vec::new());
 
-/// The faults of a path; they end with this object.
+/// The faults of a path. Dropping it removes them.
 pub struct Faults(String);
 
 impl Faults {
-    /// None yet.
+    /// Begins without any faults.
     pub fn of(path: &str) -> Faults {
         Faults(path.to_owned())
     }
 
-    /// The next `times` calls after `after` others have this fault.
+    /// Injects `fault` into the next `times` calls after `after` calls of this kind.
     pub fn inject(&self, operation: Operation, fault: Fault, after: usize, times: usize) -> &Faults {
         let path = self.0.clone();
         FAULTS.lock().push(Injected { path, operation, fault, after, times });
         self
     }
 
-    /// Calls that faults are still waiting for.
+    /// Returns the number of faults that have not occurred yet.
     pub fn left(&self) -> usize {
         FAULTS.lock().iter().filter(|fault| fault.path == self.0).map(|fault| fault.times).sum()
     }
@@ -63,7 +63,8 @@ impl Drop for Faults {
     }
 }
 
-/// What a call of this kind for this path has to do: fail, or read at most this many bytes.
+/// Applies the faults of this path to a call: fails, or limits a read to the returned number of
+/// bytes.
 pub(crate) fn check(path: &str, operation: Operation) -> io::Result<Option<usize>> {
     let mut faults = FAULTS.lock();
     let mut of_call = faults

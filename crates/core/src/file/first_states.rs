@@ -1,4 +1,4 @@
-//! Whether files that are opened again for each use are still what they were.
+//! Change detection for files that are opened anew for each use.
 
 use super::{DataFile, FileState, changed};
 use crate::Result;
@@ -6,33 +6,34 @@ use crate::fingerprint::{SEED, mix};
 use crate::memory::room;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What files were when they were opened first: for each a hash of its state, or 0. There may be millions of files, so it has
-/// four bytes for each, and of the changes one in four billion is not noticed.
+/// The state of each file when it was first opened: a 32-bit hash, or 0 if it was not opened yet.
+/// There may be millions of files, so each takes four bytes, and one in four billion changes goes
+/// unnoticed.
 ///
-/// Threads: any, at once.
+/// Threads: may be used by several at once.
 #[derive(Debug, Default)]
 pub struct FirstStates(Vec<AtomicU32>);
 
 impl FirstStates {
-    /// Of files with the numbers below `count`, none of which was opened yet.
+    /// Creates the states of `count` files, none of which was opened yet.
     pub fn new(count: usize) -> Result<FirstStates> {
         Ok(FirstStates(room::collect((0..count).map(|_| AtomicU32::new(0)), room::INDEX)?))
     }
 
-    /// Whether the file of this number was in this state when this was asked first.
+    /// Returns whether this is the state that was passed in the first call for this file.
     pub fn are_same(&self, number: usize, state: &FileState) -> bool {
         let (seconds, nanoseconds) = state.modified;
         let hash = mix(SEED, state.size, state.inode);
         let hash = mix(hash, seconds.cast_unsigned(), nanoseconds.cast_unsigned());
         let hash = ((hash >> 32) as u32).max(1);
-        // Nothing but the number itself is handed from thread to thread.
+        // Relaxed: no other memory is published through this value.
         match self.0[number].compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => true,
             Err(first) => first == hash,
         }
     }
 
-    /// Refuses a file that was just opened if it was in another state when it was opened first.
+    /// Refuses a just opened file if its state differs from the state in which it was first opened.
     pub fn check(&self, number: usize, file: &DataFile) -> Result<()> {
         let state = file.first_state()?;
         match self.are_same(number, &state) {
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_has_the_state_that_it_had_first() {
+    fn first_state_is_kept() {
         let states = FirstStates::new(2).expect("memory");
         let first = FileState { size: 7, modified: (1_700_000_000, 5), inode: 3 };
         for number in [0, 1] {

@@ -1,10 +1,10 @@
-//! The members of a gzip file, one after the other, and what may follow them.
+//! The concatenated members of a gzip file.
 
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
 
-/// Unpacks all members. Zeros after the last one are padding, as tapes and block devices leave it;
-/// anything else is an error.
+/// Unpacks all members. Zeros after the last member are padding, as tapes and block devices leave
+/// it; anything else is an error.
 pub struct Members<R: BufRead> {
     /// The member that is being unpacked; `None` after the last one.
     member: Option<GzDecoder<R>>,
@@ -33,7 +33,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Whether another member follows. Passes over padding.
+/// Returns whether another member follows, and skips padding.
 fn goes_on(input: &mut impl BufRead) -> io::Result<bool> {
     let mut is_padding = false;
     loop {
@@ -53,7 +53,7 @@ fn goes_on(input: &mut impl BufRead) -> io::Result<bool> {
                 input.consume(zeros);
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "other data follow the compressed ones",
+                    "other data follow the compressed data",
                 ));
             }
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn members_and_padding_are_read_and_other_data_are_an_error() {
+    fn members_and_padding_are_read_and_trailing_data_refused() {
         let two = [packed("one "), packed("two")].concat();
         for buffer in [1, 2, 7, 8192] {
             assert_eq!(unpacked(&two, buffer).expect("two members"), "one two");

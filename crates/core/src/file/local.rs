@@ -10,13 +10,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
-/// Opens a file for reading. A pipe is opened too, at once: without the flag the call would wait for a writer.
+/// Opens a file for reading. `O_NONBLOCK` keeps the call from waiting for a pipe's writer.
 pub fn open(path: &OsStr) -> io::Result<File> {
     descriptor::open(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK), path)
 }
 
-/// Refuses what cannot be read at offsets, more than once and by several threads: with [`io::ErrorKind::NotSeekable`] a pipe, a
-/// socket or a device. Folders pass, reading them fails.
+/// Refuses files that several threads cannot read repeatedly at offsets: pipes, sockets and devices
+/// fail with [`io::ErrorKind::NotSeekable`]. Folders pass here; reading them fails.
 pub fn check_regular(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();
     let what = match () {
@@ -28,11 +28,12 @@ pub fn check_regular(metadata: &Metadata) -> io::Result<()> {
     Err(io::Error::new(IoErrorKind::NotSeekable, what))
 }
 
-/// Reads bytes from `at` on in one call, and gives how many: not all that there are, perhaps. Those are initialized.
+/// Reads bytes from offset `at` in one call, which may be fewer than available, and returns their
+/// number. These bytes of `target` are initialized.
 pub fn read_at(file: &File, at: u64, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     let at = i64::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
-    // SAFETY: `target` is a live exclusive slice, so its `target.len()` bytes may be written, and writing is all that the
-    // system does to them: they may hold anything before.
+    // SAFETY: `target` is a live exclusive slice, so its `target.len()` bytes may be written.
+    // `pread` only writes to them, so they may be uninitialized before.
     let count = unsafe { libc::pread(file.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), at) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }

@@ -1,10 +1,11 @@
-//! Data files: where their bytes come from, reading them at given offsets, and one rule of retrying.
+//! Data files: their storage, reads at offsets, and retries.
 //!
-//! The index, the text parser, the binary reader, the readers of speech and of images, and the converters all read through
-//! [`DataFile`]. Its bytes come from one of four sources: the file system; a file system that the program has
-//! [mounted]; a compressed file whose frames are unpacked as they are needed ([`frames`]); a compressed file that was unpacked
-//! once ([`unpacked`]). Offsets are those of the unpacked data. A network that recovers within four seconds disturbs none of
-//! the readers, and errors name the path and the offset.
+//! All parts of the library that read data go through [`DataFile`]: the index, the text parser, the
+//! binary reader, the readers of speech and images, and the converters. The bytes come from one of
+//! four places: the file system; a file system that the program has [mounted]; a compressed file
+//! whose frames are unpacked on demand ([`frames`]); a compressed file that was unpacked once
+//! ([`unpacked`]). Offsets refer to the unpacked data. Readers are not disturbed by a network that
+//! recovers within four seconds, and errors name the path and the offset.
 
 #![allow(unsafe_code, reason = "reads into uninitialized memory")]
 
@@ -55,9 +56,10 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
-/// Reads all of a file into `bytes`, whose memory is used again, and gives the file's state: `None` if it was written to in
-/// the meantime, so that the bytes may be of two different files. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
-/// more than `most` bytes, before memory is taken for them. Compressed files are not unpacked.
+/// Reads a whole file into `bytes`, reusing its memory, and returns the file's state, or `None` if
+/// the file was written to in the meantime, so that the bytes may mix two versions. Fails with
+/// [`io::ErrorKind::FileTooLarge`], before allocating, if the file has more than `most` bytes.
+/// Compressed files are not unpacked.
 pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Option<FileState>> {
     cancel::check().map_err(io::Error::other)?;
     if let Some(mounted) =
@@ -80,7 +82,7 @@ pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Op
         #[cfg(any(test, feature = "test-support"))]
         faults::check(&path.to_string_lossy(), faults::Operation::Read)?;
         bytes.clear();
-        // One byte more than the file has: reading finds its end without more memory.
+        // One extra byte of capacity lets `read_to_end` find the end without growing the buffer.
         bytes.try_reserve(size as usize + 1)?;
         let mut file = &file;
         file.rewind()?;
@@ -93,8 +95,8 @@ pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Op
     Ok((before == after).then_some(before))
 }
 
-/// [`read_whole`] of a mounted file. Asking for its state may be a request to a server, so it is asked for once: objects of
-/// stores are replaced, not written to.
+/// [`read_whole`] of a mounted file. Querying the state may be a request to a server, so it is
+/// queried once: objects in stores are replaced, not written to.
 fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Result<Option<FileState>> {
     let state = with_retry(|| file.state())?;
     let size = state.size;
@@ -115,14 +117,16 @@ fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Resul
     Ok(Some(state))
 }
 
-/// Says whether a file was written to or replaced: two equal states mean that it was not, as far as the system can say.
+/// The identity of a file's content. Equal states mean that the file was not written to or
+/// replaced, as far as the system can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
-    /// Bytes of the file, once it is unpacked.
+    /// Size of the file in bytes, once unpacked.
     pub size: u64,
-    /// Time of the last change: seconds and nanoseconds since 1970. Of a mounted file a number that is another if the file is.
+    /// Time of the last change, in seconds and nanoseconds since 1970. For a mounted file, a number
+    /// that differs if the file does.
     pub modified: (i64, i64),
-    /// The number that the file system knows the file by: another one if a file was renamed to the path. 0 of a mounted file.
+    /// Inode number, which differs if another file was renamed to the path. 0 for a mounted file.
     pub inode: u64,
 }
 
@@ -133,29 +137,29 @@ impl FileState {
     }
 }
 
-/// An open file that is read at given offsets. Clones share the file; any thread may read at any time.
+/// An open file for reads at offsets. Clones share the file; any thread may read at any time.
 #[derive(Debug, Clone)]
 pub struct DataFile(Arc<Opened>);
 
 #[derive(Debug)]
 struct Opened {
-    source: Source,
+    source: FileSource,
     path: String,
-    /// What the file was when it was opened; of a mounted file, when its state was asked for first.
+    /// State of the file when it was opened; for a mounted file, when the state was first queried.
     first: OnceLock<FileState>,
 }
 
-/// Where the bytes of a file come from.
+/// The storage behind a data file.
 #[derive(Debug)]
-enum Source {
-    /// A file of the file system.
+enum FileSource {
+    /// In the file system.
     Local(File),
-    /// A file of a mounted file system.
+    /// In a mounted file system.
     Mounted(MountedFile),
-    /// A compressed file whose frames are unpacked as they are needed.
+    /// A compressed file whose frames are unpacked on demand.
     #[cfg(feature = "compression")]
     Frames(Box<frames::Frames>),
-    /// A compressed file that was unpacked once, and the file that this has made.
+    /// A compressed file that was unpacked once, and the unpacked file.
     #[cfg(feature = "compression")]
     Unpacked(DataFile, File),
     /// A text file whose text begins at `start`, or whose lines end with CR alone.
@@ -163,18 +167,18 @@ enum Source {
 }
 
 impl DataFile {
-    /// Opens a file for reading. Fails for what is no regular file.
+    /// Opens a file for reading. Fails unless it is a regular file.
     pub fn open(path: &str) -> Result<DataFile> {
         Self::open_or(path, |cause| Error::io("Error opening file", path, cause))
     }
 
-    /// [`DataFile::open`] with an error of the caller's words for a file that cannot be opened.
+    /// Like [`DataFile::open`]; `refuse` makes the error for a file that cannot be opened.
     pub fn open_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
         Self::open_shown(OsStr::new(path), path, refuse)
     }
 
-    /// Opens a file that was open before. It is an error if it is not in the state any more in which it was then: what is known
-    /// of the places in it would lead to other bytes.
+    /// Opens a file that was open before. Fails if its state has changed, because known offsets in
+    /// it would lead to other bytes.
     pub fn reopen(path: &str, before: &FileState) -> Result<DataFile> {
         let file = Self::open(path)?;
         match file.first_state()? {
@@ -183,8 +187,8 @@ impl DataFile {
         }
     }
 
-    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place. A
-    /// URL is taken apart.
+    /// Like [`DataFile::open_or`], for a path that need not be UTF-8; messages show `path` in its
+    /// place. URLs are decoded.
     pub fn open_shown(
         exact: &OsStr,
         path: &str,
@@ -199,15 +203,15 @@ impl DataFile {
         }
     }
 
-    /// [`DataFile::open_shown`] for the bytes as they are stored, which may be compressed.
+    /// Like [`DataFile::open_shown`], for the bytes as stored, without decompression.
     fn open_packed(exact: &OsStr, path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
         let opened = with_retry(|| {
             #[cfg(any(test, feature = "test-support"))]
             faults::check(path, faults::Operation::Open)?;
             if let Some(mounted) = exact.to_str().and_then(MountedFile::open) {
-                return mounted.map(Source::Mounted);
+                return mounted.map(FileSource::Mounted);
             }
-            local::open(exact).map(Source::Local)
+            local::open(exact).map(FileSource::Local)
         });
         let file = match opened {
             Ok(source) => Self::from_source(source, path),
@@ -219,7 +223,7 @@ impl DataFile {
                 return Err(refuse(&cause).with_detail(hint));
             }
         };
-        let Source::Local(local) = &file.0.source else { return Ok(file) };
+        let FileSource::Local(local) = &file.0.source else { return Ok(file) };
         let metadata = file.metadata_of(local)?;
         check_size(metadata.len()).map_err(|cause| file.error(&cause))?;
         if metadata.is_dir() {
@@ -231,78 +235,80 @@ impl DataFile {
         Ok(file)
     }
 
-    fn from_source(source: Source, path: &str) -> DataFile {
+    fn from_source(source: FileSource, path: &str) -> DataFile {
         DataFile(Arc::new(Opened { source, path: path.to_owned(), first: OnceLock::new() }))
     }
 
-    /// A file that is open already, for tests.
+    /// Wraps an open file, for tests.
     #[cfg(any(test, feature = "test-support"))]
     pub fn from_file(file: File, path: &str) -> DataFile {
-        Self::from_source(Source::Local(file), path)
+        Self::from_source(FileSource::Local(file), path)
     }
 
-    /// The file itself, for tests that change it.
+    /// Returns the underlying file, for tests that change it.
     #[cfg(any(test, feature = "test-support"))]
     pub fn raw(&self) -> &File {
         match &self.0.source {
-            Source::Local(file) => file,
-            Source::Text { file, .. } => file.raw(),
+            FileSource::Local(file) => file,
+            FileSource::Text { file, .. } => file.raw(),
             _ => panic!("no file of the file system"),
         }
     }
 
-    /// The path as the configuration wrote it.
+    /// Returns the path as written in the configuration.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// Whether files may be kept beside this one: it is in the file system, perhaps compressed.
+    /// Returns whether files may be kept next to this one: it is in the file system, compressed or
+    /// not.
     pub fn is_local(&self) -> bool {
         match &self.0.source {
-            Source::Local(_) => true,
-            Source::Mounted(_) => false,
+            FileSource::Local(_) => true,
+            FileSource::Mounted(_) => false,
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => frames.packed().is_local(),
+            FileSource::Frames(frames) => frames.packed().is_local(),
             #[cfg(feature = "compression")]
-            Source::Unpacked(packed, _) => packed.is_local(),
-            Source::Text { file, .. } => file.is_local(),
+            FileSource::Unpacked(packed, _) => packed.is_local(),
+            FileSource::Text { file, .. } => file.is_local(),
         }
     }
 
-    /// Whether reads at any offsets cost about what their bytes do: no server is asked, and nothing
-    /// is unpacked.
+    /// Returns whether the cost of a read at any offset is roughly proportional to its size: no
+    /// server is involved, and nothing is unpacked.
     pub(crate) fn reads_cheaply(&self) -> bool {
         match &self.0.source {
-            Source::Local(_) => true,
-            Source::Mounted(_) => false,
-            Source::Text { file, .. } => file.reads_cheaply(),
+            FileSource::Local(_) => true,
+            FileSource::Mounted(_) => false,
+            FileSource::Text { file, .. } => file.reads_cheaply(),
             #[cfg(feature = "compression")]
-            Source::Frames(_) => false,
+            FileSource::Frames(_) => false,
             #[cfg(feature = "compression")]
-            Source::Unpacked(..) => true,
+            FileSource::Unpacked(..) => true,
         }
     }
 
-    /// Bytes of memory that are held for reading the file.
+    /// Returns the number of bytes of memory held for reading the file.
     pub fn memory(&self) -> u64 {
         match &self.0.source {
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => frames.memory(),
-            Source::Text { file, .. } => file.memory(),
+            FileSource::Frames(frames) => frames.memory(),
+            FileSource::Text { file, .. } => file.memory(),
             _ => 0,
         }
     }
 
-    /// Size and time of the last change, as they are now.
+    /// Returns the current size and time of the last change.
     pub fn state(&self) -> Result<FileState> {
         let state = self.state_now()?;
         self.0.first.get_or_init(|| state);
         Ok(state)
     }
 
-    /// The state in which the file was opened; of a mounted file, in which it was when its state was asked for first.
+    /// Returns the state of the file when it was opened; for a mounted file, when the state was
+    /// first queried.
     pub fn first_state(&self) -> Result<FileState> {
-        if let Source::Text { file, .. } = &self.0.source {
+        if let FileSource::Text { file, .. } = &self.0.source {
             return file.first_state();
         }
         self.0.first.get().map_or_else(|| self.state(), |&first| Ok(first))
@@ -310,35 +316,37 @@ impl DataFile {
 
     fn state_now(&self) -> Result<FileState> {
         match &self.0.source {
-            Source::Local(file) => Ok(FileState::of(&self.metadata_of(file)?)),
-            Source::Mounted(file) => with_retry(|| {
+            FileSource::Local(file) => Ok(FileState::of(&self.metadata_of(file)?)),
+            FileSource::Mounted(file) => with_retry(|| {
                 #[cfg(any(test, feature = "test-support"))]
                 faults::check(self.path(), faults::Operation::State)?;
                 file.state()
             })
             .map_err(|cause| self.error(&cause)),
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => Ok(FileState { size: frames.size(), ..frames.packed().state()? }),
+            FileSource::Frames(frames) => Ok(FileState { size: frames.size(), ..frames.packed().state()? }),
             #[cfg(feature = "compression")]
-            Source::Unpacked(packed, file) => {
+            FileSource::Unpacked(packed, file) => {
                 Ok(FileState { size: self.metadata_of(file)?.len(), ..packed.state()? })
             }
-            Source::Text { file, .. } => file.state(),
+            FileSource::Text { file, .. } => file.state(),
         }
     }
 
-    /// A result of reading the file, unless the file was written to since it was opened: an index of what it was before would
-    /// give other bytes than those of the sequence that is meant. The error of such a file replaces any other.
+    /// Passes on the result of a read, unless the file was written to after it was opened: an index
+    /// made earlier would then lead to bytes of another sequence. The error about the change
+    /// replaces any other error.
     ///
-    /// A file that another one replaced under its name is not changed: an open file goes on to be the old one.
+    /// A file that was replaced under its name counts as unchanged: the open file is still the old
+    /// one.
     pub fn if_unchanged<T>(&self, result: Result<T>) -> Result<T> {
         match &self.0.source {
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => return frames.packed().if_unchanged(result),
-            // What is read is this library's own file.
+            FileSource::Frames(frames) => return frames.packed().if_unchanged(result),
+            // The file that is read is this library's own.
             #[cfg(feature = "compression")]
-            Source::Unpacked(..) => return result,
-            Source::Text { file, .. } => return file.if_unchanged(result),
+            FileSource::Unpacked(..) => return result,
+            FileSource::Text { file, .. } => return file.if_unchanged(result),
             _ => {}
         }
         let Some(&first) = self.0.first.get() else { return result };
@@ -349,29 +357,29 @@ impl DataFile {
         }
     }
 
-    /// Bytes of the file, as it is now.
+    /// Returns the current size of the file in bytes.
     pub fn size(&self) -> Result<u64> {
         match &self.0.source {
-            Source::Local(file) => self.metadata_of(file).map(|metadata| metadata.len()),
-            Source::Mounted(file) => with_retry(|| file.size()).map_err(|cause| self.error(&cause)),
+            FileSource::Local(file) => self.metadata_of(file).map(|metadata| metadata.len()),
+            FileSource::Mounted(file) => with_retry(|| file.size()).map_err(|cause| self.error(&cause)),
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => Ok(frames.size()),
+            FileSource::Frames(frames) => Ok(frames.size()),
             #[cfg(feature = "compression")]
-            Source::Unpacked(_, file) => self.metadata_of(file).map(|metadata| metadata.len()),
-            Source::Text { file, .. } => file.size(),
+            FileSource::Unpacked(_, file) => self.metadata_of(file).map(|metadata| metadata.len()),
+            FileSource::Text { file, .. } => file.size(),
         }
     }
 
-    /// Whether this is the file of that path, by whatever name.
+    /// Returns whether `path` leads to this file, under any name.
     pub fn is_same_as(&self, path: &str) -> bool {
         let own = match &self.0.source {
-            Source::Local(file) => file.metadata(),
-            Source::Mounted(_) => return self.path() == path,
+            FileSource::Local(file) => file.metadata(),
+            FileSource::Mounted(_) => return self.path() == path,
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => return frames.packed().is_same_as(path),
+            FileSource::Frames(frames) => return frames.packed().is_same_as(path),
             #[cfg(feature = "compression")]
-            Source::Unpacked(packed, _) => return packed.is_same_as(path),
-            Source::Text { file, .. } => return file.is_same_as(path),
+            FileSource::Unpacked(packed, _) => return packed.is_same_as(path),
+            FileSource::Text { file, .. } => return file.is_same_as(path),
         };
         let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
         match (own, std::fs::metadata(address::exact(path))) {
@@ -389,43 +397,47 @@ impl DataFile {
         metadata.map_err(|cause| self.error(&cause))
     }
 
-    /// Fills `buffer` with the bytes from `offset` on. Gives how many there are: fewer only where the file ends.
+    /// Fills `buffer` with the bytes from `offset` on. Returns their number, which is less than
+    /// `buffer.len()` only at the end of the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the slice is exclusive. `read_into` and what it calls only ever
-        // write initialized bytes, so all of `buffer` is initialized afterwards too.
+        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the slice is exclusive. `read_into`
+        // and its callees only ever write initialized bytes, so all of `buffer` is still
+        // initialized afterwards.
         let memory = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
         self.read_into(offset, memory)
     }
 
-    /// Fills `buffer` with the bytes from `offset` on. It is an error if the file ends before.
+    /// Fills `buffer` with the bytes from `offset` on. Fails if the file ends earlier.
     pub fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let count = self.read_at(offset, buffer)?;
         self.check_count(offset, count, buffer.len())
     }
 
-    /// [`DataFile::read_exact_at`] into memory that need not be initialized. All of `memory` is, if it succeeds.
+    /// Like [`DataFile::read_exact_at`], for memory that need not be initialized. On success, all
+    /// of `memory` is initialized.
     pub fn fill_at(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<()> {
         let count = self.read_into(offset, memory)?;
         self.check_count(offset, count, memory.len())
     }
 
-    /// Fills `memory` with the bytes from `offset` on, and gives how many there are: fewer than `memory` takes only where the
-    /// file ends. Those bytes of `memory` are initialized, and none becomes uninitialized.
+    /// Fills `memory` with the bytes from `offset` on. Returns their number, which is less than
+    /// `memory.len()` only at the end of the file. These bytes of `memory` are initialized; no
+    /// other byte becomes uninitialized.
     fn read_into(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         match &self.0.source {
-            Source::Local(file) => {
+            FileSource::Local(file) => {
                 self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
             }
-            Source::Mounted(file) => {
+            FileSource::Mounted(file) => {
                 self.read_all(offset, memory, |at, target| file.read_at(at, initialized(target)))
             }
             #[cfg(feature = "compression")]
-            Source::Frames(frames) => frames.read(offset, memory),
+            FileSource::Frames(frames) => frames.read(offset, memory),
             #[cfg(feature = "compression")]
-            Source::Unpacked(_, file) => {
+            FileSource::Unpacked(_, file) => {
                 self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
             }
-            Source::Text { file, has_returns, .. } => {
+            FileSource::Text { file, has_returns, .. } => {
                 if !has_returns {
                     return file.read_into(offset, memory);
                 }
@@ -437,7 +449,8 @@ impl DataFile {
         }
     }
 
-    /// Calls `read` with an offset in the file and the memory that is not filled yet, until all is or the file ends.
+    /// Calls `read` with a file offset and the unfilled memory until the memory is full or the file
+    /// ends.
     fn read_all(
         &self,
         offset: u64,
@@ -483,12 +496,13 @@ impl DataFile {
         Error::io("Error reading file", self.path(), cause)
     }
 
-    /// The file from `offset` on to its end.
+    /// Returns a sequential reader from `offset` to the end of the file.
     pub fn sequential_from(&self, offset: u64) -> Sequential<'_> {
         Sequential { file: self, at: offset }
     }
 
-    /// The number of the line, from 1, that the byte at `offset` is in; `None` if the file cannot be read.
+    /// Returns the number of the line, counted from 1, that contains the byte at `offset`; `None`
+    /// if the file cannot be read.
     pub fn line_at(&self, offset: u64) -> Option<u64> {
         let mut buffer = room::zeroed(1 << 20, room::FILE).ok()?;
         let mut line = 1;
@@ -506,57 +520,59 @@ impl DataFile {
     }
 }
 
-/// Refuses a size that no file has: a sparse file, or a store that says it, can claim any number of
-/// bytes.
+/// Refuses an impossible size: a sparse file, or a store's answer, can claim any number of bytes.
 fn check_size(size: u64) -> io::Result<u64> {
     if size <= LARGEST_FILE {
         return Ok(size);
     }
-    let message = format!("it says that it has {size} bytes, and at most {LARGEST_FILE} are possible");
+    let message = format!("it claims to have {size} bytes, and at most {LARGEST_FILE} are supported");
     Err(io::Error::new(IoErrorKind::InvalidData, message))
 }
 
-/// The error of a file that had `before` bytes when it was opened first, if that is known, and has `now` bytes.
+/// Returns the error for a file that had `before` bytes when it was first opened, if known, and has
+/// `now` bytes.
 pub fn changed(path: &str, before: Option<u64>, now: u64) -> Error {
     let message = format!("The file '{path}' was changed while it was in use.");
     let found = match before {
         Some(before) if before != now => {
-            format!("It has {now} bytes, and had {before} when the reader was opened.")
+            format!("It has {now} bytes, but had {before} when the reader was opened.")
         }
         Some(_) => {
             format!("It was written to or replaced since the reader was opened, and still has {now} bytes.")
         }
         None => format!("It was written to or replaced since it was read first, and has {now} bytes."),
     };
-    let advice = "Open the reader again. To replace data that are in use, write new files beside them, and open a reader of those.";
+    let advice = "Open the reader again. To replace data in use, write new files next to them and open a reader on those.";
     Error::data(message).with_detail(format!("{found} {advice}")).in_file(path)
 }
 
-/// The memory with zeros in it.
+/// Fills the memory with zeros.
 fn initialized(memory: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     memory.fill(MaybeUninit::new(0));
-    // SAFETY: the line above has initialized all bytes, and `MaybeUninit<u8>` has the layout of `u8`.
+    // SAFETY: the line above has initialized all bytes, and `MaybeUninit<u8>` has the layout of
+    // `u8`.
     unsafe { &mut *(std::ptr::from_mut(memory) as *mut [u8]) }
 }
 
-/// Memory that is initialized, as its bytes.
+/// Views initialized memory as bytes.
 ///
 /// # Safety
-/// All of `memory` is initialized.
+/// All of `memory` must be initialized.
 #[cfg(feature = "compression")]
 unsafe fn initialized_ref(memory: &[MaybeUninit<u8>]) -> &[u8] {
-    // SAFETY: initialized by this function's contract, and `MaybeUninit<u8>` has the layout of `u8`.
+    // SAFETY: initialized by this function's contract, and `MaybeUninit<u8>` has the layout of
+    // `u8`.
     unsafe { &*(std::ptr::from_ref(memory) as *const [u8]) }
 }
 
-/// See [`DataFile::sequential_from`].
+/// A sequential reader of a [`DataFile`]; see [`DataFile::sequential_from`].
 pub struct Sequential<'a> {
     file: &'a DataFile,
     at: u64,
 }
 
 impl Sequential<'_> {
-    /// Offset of the byte that is read next.
+    /// Returns the offset of the next byte.
     #[cfg(feature = "compression")]
     fn at(&self) -> u64 {
         self.at
@@ -567,12 +583,12 @@ impl Read for Sequential<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         cancel::check().map_err(io::Error::other)?;
         let count = match &self.file.0.source {
-            Source::Local(file) => with_retry(|| {
+            FileSource::Local(file) => with_retry(|| {
                 #[cfg(any(test, feature = "test-support"))]
                 faults::check(self.file.path(), faults::Operation::Read)?;
                 file.read_at(buffer, self.at)
             })?,
-            Source::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
+            FileSource::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
             _ => self.file.read_at(self.at, buffer).map_err(io::Error::other)?,
         };
         self.at += count as u64;

@@ -1,7 +1,9 @@
-//! Files that are not in the file system: in an object store, in memory, wherever the program can read them from.
+//! Files outside the file system: in an object store, in memory, or anywhere else that the program
+//! can read.
 //!
-//! A program mounts a [`FileSystem`] for a scheme, such as `s3`, for the whole process. From then on every path of a data file
-//! that begins with `s3://` is opened by it, wherever the path comes from: a configuration, a call, or a list of files.
+//! A program mounts a [`FileSystem`] for a scheme, such as `s3`, for the whole process. It then
+//! opens every data file whose path begins with `s3://`, whether the path comes from a
+//! configuration, a call, or a list of files.
 
 #![allow(unsafe_code, reason = "a mounted file system's file, which a forked child leaves alone")]
 
@@ -15,10 +17,11 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A file system of the program's own.
+/// A file system implemented by the program.
 ///
-/// Threads: its methods and those of its files are called by any thread, several at once, by the library's own too. They must
-/// not use readers of this library. They are not called any more once the process ends.
+/// Threads: its methods and those of its files are called from any thread, including the library's
+/// own, and concurrently. They must not use readers of this library. They are not called while the
+/// process exits.
 pub trait FileSystem: Send + Sync {
     /// Opens a file for reading. `path` is the whole path, with its scheme.
     fn open(&self, path: &str) -> io::Result<Box<dyn RemoteFile>>;
@@ -26,22 +29,22 @@ pub trait FileSystem: Send + Sync {
 
 /// A file of a [`FileSystem`].
 ///
-/// Errors: what may pass is tried again, at most four times within four seconds, as for files on
+/// Errors: transient errors are retried at most four times within four seconds, as for files on
 /// disks. These are errors of the kinds `TimedOut`, `WouldBlock`, `ConnectionReset`,
-/// `ConnectionAborted`, `ConnectionRefused`, `NotConnected` and `BrokenPipe`, and those that carry
-/// the system's numbers `EIO` and `ESTALE`. Others are final; their text comes with the error of
-/// the call that needed the file. An [`Error`] of this library inside one passes on its message and
-/// its cause.
+/// `ConnectionAborted`, `ConnectionRefused`, `NotConnected` and `BrokenPipe`, and those with the
+/// system error numbers `EIO` and `ESTALE`. Others are final; the error of the call that needed the
+/// file includes their text. An [`Error`] of this library inside an `io::Error` passes on its
+/// message and its cause.
 pub trait RemoteFile: Send + Sync {
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads bytes from `offset` on into `buffer`, as many as it likes but at least one, and gives how many; 0 only at the file's
-    /// end.
+    /// Reads bytes from `offset` on into `buffer` and returns their number: at least one, but not
+    /// necessarily a full buffer; 0 only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Bytes that are equal as long as the file's content is, such as an ETag or a version. May be empty if there is nothing
-    /// of the kind: changes are then noticed by the size alone.
+    /// Returns bytes that change whenever the content of the file changes, such as an ETag or a
+    /// version. They may be empty; changes are then detected by the size alone.
     fn identity(&self) -> io::Result<Vec<u8>>;
 }
 
@@ -49,13 +52,14 @@ type Mounts = Vec<(String, Arc<dyn FileSystem>)>;
 
 static MOUNTS: RwLock<Mounts> = RwLock::new(Vec::new());
 
-/// Has `system` open all data files whose paths begin with `scheme://`, from now on and in the whole process. It takes the
-/// place of an earlier one for this scheme; files that are open stay with theirs.
+/// Mounts `system` for all data files whose paths begin with `scheme://`, in the whole process. It
+/// replaces an earlier file system for this scheme; open files keep theirs.
 ///
-/// A scheme begins with a letter and consists of letters, digits, `+`, `-` and `.`; case counts.
+/// A scheme begins with a letter and consists of letters, digits, `+`, `-` and `.`; it is
+/// case-sensitive.
 pub fn mount(scheme: &str, system: Arc<dyn FileSystem>) -> Result<()> {
     check_scheme(scheme)?;
-    // What user code has made up to now is destroyed after the last call of it.
+    // From here on, user code has state whose destruction must follow the last call into it.
     exit::register();
     let mut mounts = MOUNTS.write();
     let place = mounts.iter().position(|(known, _)| known == scheme);
@@ -67,7 +71,7 @@ pub fn mount(scheme: &str, system: Arc<dyn FileSystem>) -> Result<()> {
     Ok(())
 }
 
-/// Ends what [`mount`] began; returns whether there was a file system for the scheme. Files that are open stay usable.
+/// Unmounts a scheme. Returns whether a file system was mounted for it. Open files stay usable.
 pub fn unmount(scheme: &str) -> bool {
     let mut mounts = MOUNTS.write();
     let place = mounts.iter().position(|(known, _)| known == scheme);
@@ -76,7 +80,7 @@ pub fn unmount(scheme: &str) -> bool {
     before.is_some()
 }
 
-/// Whether the path is one of a mounted file system.
+/// Returns whether the path belongs to a mounted file system.
 pub(crate) fn is_mounted(path: &str) -> bool {
     scheme_of(path).is_some_and(|scheme| MOUNTS.read().iter().any(|(known, _)| known == scheme))
 }
@@ -97,7 +101,7 @@ fn is_scheme(text: &str) -> bool {
     text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(rest)
 }
 
-/// The scheme of a path that has one.
+/// Returns the scheme of a path, if it has one.
 pub(super) fn scheme_of(path: &str) -> Option<&str> {
     path.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme))
 }
@@ -107,7 +111,7 @@ pub(super) struct MountedFile(ManuallyDrop<Box<dyn RemoteFile>>);
 
 impl Drop for MountedFile {
     fn drop(&mut self) {
-        // Once the process ends, the user's code is not called for this either.
+        // Once the process is exiting, the user's destructor is not called either.
         if let Some(_inside) = exit::enter() {
             // SAFETY: this is the only drop of the field, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.0) };
@@ -122,7 +126,7 @@ impl fmt::Debug for MountedFile {
 }
 
 impl MountedFile {
-    /// Opens a file if its path has a scheme that a file system is mounted for.
+    /// Opens a file if a file system is mounted for the scheme of its path.
     pub fn open(path: &str) -> Option<io::Result<MountedFile>> {
         let scheme = scheme_of(path)?;
         let system = MOUNTS.read().iter().find(|(known, _)| known == scheme)?.1.clone();
@@ -136,13 +140,14 @@ impl MountedFile {
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let count = guarded(|| self.0.read_at(offset, buffer))?;
         if count > buffer.len() {
-            let message = format!("read_at gives {count} bytes, but {} were wanted", buffer.len());
+            let message =
+                format!("read_at returned {count} bytes, but at most {} were asked for", buffer.len());
             return Err(io::Error::other(message));
         }
         Ok(count)
     }
 
-    /// The state; in place of the time of the last change it has a checksum of the identity.
+    /// Returns the state, with a checksum of the identity in place of the modification time.
     pub fn state(&self) -> io::Result<FileState> {
         let (size, identity) = guarded(|| Ok((self.0.size()?, self.0.identity()?)))?;
         let size = check_size(size)?;
@@ -150,16 +155,16 @@ impl MountedFile {
     }
 }
 
-/// Whether a state has no identity, so that changes of the file show in its size alone.
+/// Returns whether a state has no identity, so that changes show in the size alone.
 #[cfg(feature = "compression")]
 pub(super) fn has_no_identity(state: &FileState) -> bool {
     state.modified.0 == Xxh64::of(&[]).cast_signed()
 }
 
-/// Runs the user's code, unless the process ends.
+/// Runs user code, unless the process is exiting.
 fn guarded<R>(call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
     let Some(_inside) = exit::enter() else {
-        return Err(io::Error::other("the process ends"));
+        return Err(io::Error::other("the process is exiting"));
     };
     let result = call();
     exit::count_job();
@@ -171,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_schemes_or_not() {
+    fn scheme_of_path() {
         assert_eq!(scheme_of("s3://bucket/a"), Some("s3"));
         assert_eq!(scheme_of("gs+v2.x-y://a"), Some("gs+v2.x-y"));
         for path in ["/a/b", "a", "://a", "3s://a", "a b://c", "/s3://a", ""] {

@@ -1,13 +1,15 @@
-//! Files that appear under their names only when they are complete.
+//! Files that appear under their names only once they are complete.
 //!
-//! A new file is written without a name (`O_TMPFILE`), so that the system removes it when the process ends, however that
-//! happens. File systems that cannot do this get a file with a temporary name beside the target, which is removed on every
-//! way out but a kill. There is one such name for each target, and whoever writes holds a lock on the file: what a kill has
-//! left has no lock, so the next writer of the target takes it over, whichever host, container or process left it.
+//! A new file is written without a name (`O_TMPFILE`), so that the system removes it whenever the
+//! process ends. File systems that do not support this get a file with a temporary name next to the
+//! target, which is removed on every exit path except a kill. There is one such name per target,
+//! and its writer holds a lock on the file: the leftover of a killed writer has no lock, so the
+//! next writer of the target reclaims it, whichever host, container or process left it.
 //!
-//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused:
-//! renaming over it would destroy it. A link is followed, so the file that it leads to is replaced
-//! and the link stays; a cache that is a link is refused. Temporary names are never followed.
+//! Only plain files are replaced. A device, a pipe, a socket or a folder at the target is refused,
+//! because renaming over it would destroy it. Links are followed, so the file that a link leads to
+//! is replaced and the link stays; a cache that is a link is refused. Temporary names are never
+//! followed.
 
 #![allow(unsafe_code, reason = "linkat")]
 
@@ -21,36 +23,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where this process finds the files that it has open.
+/// The folder of this process's open files.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// Attempts to give a file a name that others give to theirs at the same time.
+/// Attempts to take a name that other writers take at the same time.
 const ATTEMPTS: usize = 8;
 
-/// Bytes of a name (Linux).
+/// Maximum length of a file name in bytes (Linux).
 const LONGEST_NAME: usize = 255;
 
-/// Links that lead from one to the next (Linux).
-const MOST_LINKS: usize = 40;
+/// Maximum number of links in a chain (Linux).
+const MAX_LINKS: usize = 40;
 
-/// A file that is being written. If it is dropped before it has its name, no file is left.
+/// A file being written. If it is dropped before it has its name, no file is left.
 pub struct NewFile {
     file: File,
     target: PathBuf,
-    /// The temporary name ...
     temporary: PathBuf,
-    /// ... and whether the file has it; otherwise the file has no name.
+    /// Whether the file has its temporary name; otherwise it has no name.
     is_named: bool,
 }
 
 impl NewFile {
-    /// [`NewFile::open`] for a file that nobody but this user may read.
+    /// Like [`NewFile::open`], for a file that only this user may read.
     #[cfg(feature = "compression")]
     pub(crate) fn create_private(target: &Path) -> io::Result<NewFile> {
         Self::with_mode(target, "", false, 0o600)
     }
 
-    /// [`NewFile::open`] for a cache. A link in its place is refused.
+    /// Like [`NewFile::open`], for a cache. A link in its place is refused.
     pub(crate) fn create_cache(target: &Path) -> io::Result<NewFile> {
         check_replaceable(target)?;
         Self::open(target, "", false)
@@ -59,8 +60,8 @@ impl NewFile {
     /// Begins a file that will get the path `target`, which names a file. `part` distinguishes the
     /// parts of one output. If `is_named`, the file has its temporary name from the start.
     ///
-    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system knows no files without names,
-    /// and another process or thread is writing a file for this target.
+    /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system does not support files without
+    /// names, and another process or thread is writing a file for this target.
     pub fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
         Self::with_mode(&followed(target)?, part, is_named, 0o666)
     }
@@ -77,20 +78,20 @@ impl NewFile {
         options.read(true).write(true).mode(mode);
         let nameless = descriptor::open_new(options.clone().custom_flags(libc::O_TMPFILE), folder);
         let (file, is_named) = match nameless {
-            // Through the folder of descriptors the file gets its name.
+            // The file will get its name through the folder of descriptors.
             Ok(file) if !is_named && Path::new(DESCRIPTORS).exists() => (file, false),
             _ => (claim(options.create(true).custom_flags(libc::O_NOFOLLOW), &temporary)?, true),
         };
         Ok(NewFile { file, target: target.to_owned(), temporary, is_named })
     }
 
-    /// The file itself.
+    /// Returns the underlying file.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// A path by which this process can read what was written. The system's name of the open file is preferred, because the
-    /// temporary name does not say what the file is.
+    /// Returns a path by which this process can read the file. The system's name of the open file
+    /// is preferred, because the temporary name does not tell the file's type.
     pub fn readable_path(&self) -> String {
         match self.is_named && !Path::new(DESCRIPTORS).exists() {
             true => self.temporary.display().to_string(),
@@ -98,10 +99,11 @@ impl NewFile {
         }
     }
 
-    /// Gives the complete file its name in place of an earlier file, which is there until this one is, and writes its data to
-    /// the disk first. What a kill between the two steps leaves is replaced by the next file for this target.
+    /// Syncs the data and gives the complete file its name, replacing an earlier file atomically.
+    /// If the process is killed before the rename, the next file for this target replaces the
+    /// leftover.
     pub fn replace(mut self) -> io::Result<()> {
-        // Otherwise a crash of the machine could leave the name without the data.
+        // Otherwise a system crash could leave the name without the data.
         self.file.sync_data()?;
         if !self.is_named {
             link_over(&self.file, &self.temporary)?;
@@ -110,8 +112,9 @@ impl NewFile {
         self.rename()
     }
 
-    /// As [`NewFile::replace`] for a file that can be done without, such as a cache: an earlier one is removed before, so that
-    /// a kill leaves either of them or none, and several processes may do this at once.
+    /// Like [`NewFile::replace`], for a dispensable file such as a cache: an earlier file is
+    /// removed first, so a kill leaves one of the two or neither, and several processes may do this
+    /// at once.
     pub(crate) fn replace_cache(mut self) -> io::Result<()> {
         check_replaceable(&self.target)?;
         match self.is_named {
@@ -131,18 +134,18 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if self.is_named {
-            // A failure leaves the temporary file; there is nothing else to try.
+            // If this fails, the temporary file stays; nothing else can be done.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Refuses to replace what is no plain file, with [`io::ErrorKind::Unsupported`].
+/// Refuses to replace anything but a plain file, with [`io::ErrorKind::Unsupported`].
 fn check_replaceable(target: &Path) -> io::Result<()> {
     check_plain(with_retry(|| fs::symlink_metadata(target)))
 }
 
-/// Refuses what is there and no plain file.
+/// Refuses an existing file that is not a plain file.
 fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
     let kind = match found {
         Ok(metadata) => metadata.file_type(),
@@ -160,23 +163,23 @@ fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
     Err(io::Error::new(IoErrorKind::Unsupported, what))
 }
 
-/// The path that a target leads to, if it is a link: the file is made there, whether or not there
-/// is one.
+/// Follows the links at `target` and returns the path at their end, where the file is to be created
+/// or replaced.
 fn followed(target: &Path) -> io::Result<PathBuf> {
     check_plain(with_retry(|| fs::metadata(target)))?;
     let mut path = target.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(link) => path = path.parent().unwrap_or(Path::new("")).join(link),
-            // It is no link, or there is nothing.
+            // It is not a link, or does not exist.
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
-/// The temporary name of a file of this name. Names of the greatest length are cut, and told apart
-/// by a checksum.
+/// Returns the temporary name for a file of this name. Names that would get too long are cut and
+/// made distinct by a checksum.
 fn temporary_name(name: &OsStr, part: &str) -> OsString {
     let end = format!("{part}.tmp");
     let whole = name.as_bytes();
@@ -192,12 +195,13 @@ fn temporary_name(name: &OsStr, part: &str) -> OsString {
     temporary
 }
 
-/// Opens the file with the temporary name for this process alone, and empties it: a process that was killed may have left it.
+/// Opens and locks the file with the temporary name, and empties it: it may be the leftover of a
+/// killed process.
 fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
         let mut file = match descriptor::open(options, temporary) {
             Ok(file) => file,
-            // A link with this name would lead what is written to another file.
+            // Following a link would write to another file.
             Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
                 fs::remove_file(temporary)?;
                 continue;
@@ -207,13 +211,13 @@ fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(IoErrorKind::ResourceBusy.into()),
-            // File systems without locks do without this check.
+            // Some file systems have no locks; skip the check there.
             Err(TryLockError::Error(_)) => {}
         }
-        // Whoever held the lock before may have renamed the file to its final name.
+        // The previous holder of the lock may have renamed the file to its final name.
         if is_named(&file, temporary)? {
             if let Err(cause) = file.set_len(0) {
-                // A failure leaves the file; there is nothing else to try.
+                // If this fails, the file stays; nothing else can be done.
                 let _ = fs::remove_file(temporary);
                 return Err(cause);
             }
@@ -224,18 +228,18 @@ fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
     Err(IoErrorKind::ResourceBusy.into())
 }
 
-/// Whether an open file still has this name.
+/// Returns whether an open file still has this name.
 pub(super) fn is_named(file: &File, name: &Path) -> io::Result<bool> {
     let own = with_retry(|| file.metadata())?;
     match with_retry(|| fs::metadata(name)) {
         Ok(named) => Ok((named.dev(), named.ino()) == (own.dev(), own.ino())),
         Err(cause) if cause.kind() == IoErrorKind::NotFound => Ok(false),
-        // Not knowing is no reason to ask for ever.
+        // An unknown answer must not lead to an endless retry.
         Err(cause) => Err(cause),
     }
 }
 
-/// Gives a file without a name the name `name`, which is taken from the file that has it.
+/// Gives an unnamed file the name `name`, removing an existing file of that name.
 fn link_over(file: &File, name: &Path) -> io::Result<()> {
     let mut linked = link(file, name);
     for _ in 1..ATTEMPTS {
@@ -250,13 +254,13 @@ fn link_over(file: &File, name: &Path) -> io::Result<()> {
     linked
 }
 
-/// Gives a file without a name the name `name`.
+/// Gives an unnamed file the name `name`.
 fn link(file: &File, name: &Path) -> io::Result<()> {
     let from = CString::new(format!("{DESCRIPTORS}/{}", file.as_raw_fd()))?;
     let to = CString::new(name.as_os_str().as_bytes())?;
     let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
-    // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this function; the call reads
-    // them and keeps neither.
+    // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this
+    // function; the call only reads them and keeps no pointer to them.
     match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -268,7 +272,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A folder, and the files in it.
+    /// Returns the names of the files in a folder.
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder");
         let mut names: Vec<_> =
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_has_left_is_taken_over() {
+    fn leftovers_of_killed_writers_are_reclaimed() {
         type Commit = fn(NewFile) -> io::Result<()>;
         for commit in [NewFile::replace as Commit, NewFile::replace_cache] {
             for is_named in [false, true] {
@@ -289,7 +293,7 @@ mod tests {
                     let mut killed = NewFile::open(&target, "", is_named).expect("a file");
                     killed.file().write_all(b"more than the next one writes").expect("writing");
                     assert_eq!(temporary.exists(), is_named);
-                    // A process that is killed removes nothing.
+                    // A killed process removes nothing.
                     if is_named {
                         fs::rename(&temporary, &kept).expect("keeping the file");
                         drop(killed);
@@ -307,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_given_up_leave_nothing() {
+    fn abandoned_files_leave_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         for is_named in [false, true] {
             drop(NewFile::open(&folder.path().join("a"), "", is_named).expect("a file"));
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn several_threads_write_one_cache() {
+    fn concurrent_cache_writers() {
         let folder = tempfile::tempdir().expect("a folder");
         let target = &folder.path().join("a.cache");
         std::thread::scope(|scope| {
@@ -325,7 +329,7 @@ mod tests {
                     for _ in 0..50 {
                         let mut file = NewFile::open(target, "", false).expect("a file");
                         file.file().write_all(b"whole").expect("writing");
-                        // A name that all of them want may not be had after some attempts.
+                        // All threads want this name, so all attempts of one of them may fail.
                         let _ = file.replace_cache();
                         match fs::read(target) {
                             Ok(content) => assert_eq!(content, b"whole"),

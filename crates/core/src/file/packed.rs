@@ -1,22 +1,22 @@
-//! Compressed files: which files these are, and in which of two ways each is read.
+//! Compressed files: how they are recognized, and which of two ways of reading applies.
 
 use super::DataFile;
 #[cfg(feature = "compression")]
-use super::{Source, unpacked};
+use super::{FileSource, unpacked};
 use crate::{Error, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// How a file is compressed.
+/// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// gzip: one stream, or several that follow each other.
+    /// gzip: one or more concatenated members.
     Gzip,
-    /// zstd: one frame, or several that follow each other.
+    /// zstd: one or more concatenated frames.
     Zstd,
 }
 
-/// The endings of the names of compressed files.
+/// File name extensions of compressed files.
 const ENDINGS: [(&[u8], Compression); 4] = [
     (b".gz", Compression::Gzip),
     (b".gzip", Compression::Gzip),
@@ -24,18 +24,18 @@ const ENDINGS: [(&[u8], Compression); 4] = [
     (b".zstd", Compression::Zstd),
 ];
 
-/// Names of the files that this process has open.
+/// Prefix of the paths of this process's open files.
 const DESCRIPTORS: &[u8] = b"/proc/self/fd/";
 
-/// Whether the name of a file is one of those that files compressed by zstd have.
+/// Returns whether a file name has an extension of zstd files.
 pub fn is_named_as_zstd(path: &str) -> bool {
     ENDINGS.iter().any(|(ending, kind)| *kind == Compression::Zstd && path.as_bytes().ends_with(ending))
 }
 
 impl Compression {
-    /// How a file is compressed, if it is. Both its name and its first bytes have to say so: other files cost no look at their
-    /// bytes, and a plain file is read as it is whatever its name, as CNTK reads it. An open file that is named by its descriptor
-    /// has no name of its own, so its bytes alone say it.
+    /// Returns the compression of a file, if any. Both its name and its first bytes must match:
+    /// other files cost no read, and a plain file is read as it is whatever its name, as CNTK does.
+    /// The path of an open descriptor says nothing about the file, so there the bytes alone decide.
     pub(super) fn of(file: &DataFile, path: &OsStr) -> Result<Option<Compression>> {
         let path = path.as_bytes();
         let named = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
@@ -52,7 +52,7 @@ impl Compression {
     fn begins_with(self, magic: [u8; 4]) -> bool {
         match self {
             Compression::Gzip => magic.starts_with(&[0x1f, 0x8b, 8]),
-            // A frame with data, or one to be skipped, which some tools put in front.
+            // A frame with data, or a skippable frame, which some tools put in front.
             Compression::Zstd => {
                 let magic = u32::from_le_bytes(magic);
                 magic == 0xfd2f_b528 || magic & 0xffff_fff0 == 0x184d_2a50
@@ -61,17 +61,17 @@ impl Compression {
     }
 }
 
-/// The unpacked data of a compressed file.
+/// Opens a compressed file for reads of its unpacked data.
 #[cfg(feature = "compression")]
 pub(super) fn open(file: DataFile, compression: Compression) -> Result<DataFile> {
     let path = file.path().to_owned();
     if compression == Compression::Zstd
         && let Some(frames) = super::frames::Frames::open(&file)?
     {
-        return Ok(DataFile::from_source(Source::Frames(Box::new(frames)), &path));
+        return Ok(DataFile::from_source(FileSource::Frames(Box::new(frames)), &path));
     }
     let unpacked = unpacked::open(&file, compression)?;
-    Ok(DataFile::from_source(Source::Unpacked(file, unpacked), &path))
+    Ok(DataFile::from_source(FileSource::Unpacked(file, unpacked), &path))
 }
 
 /// Refuses a compressed file.
@@ -85,7 +85,8 @@ pub(super) fn open(file: DataFile, _compression: Compression) -> Result<DataFile
     Err(error.in_file(path))
 }
 
-/// The error of a compressed file that is damaged at `offset`, counted in the compressed bytes.
+/// Returns the error for a compressed file that is damaged at `offset`, counted in compressed
+/// bytes.
 #[cfg(feature = "compression")]
 pub(super) fn damaged(path: &str, offset: u64, what: &str) -> Error {
     let error = Error::data(format!("Error reading file '{path}': {what}."));

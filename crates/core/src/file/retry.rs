@@ -1,10 +1,10 @@
-//! The rule of retrying.
+//! Retries of failed calls.
 
 use crate::runtime::cancel;
 use std::io::{self, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
-/// Pauses between attempts. CNTK, too, tries five times and gives up after four seconds.
+/// Pauses between attempts. Like CNTK: five attempts within four seconds.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
@@ -12,11 +12,12 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(2500),
 ];
 
-/// Runs `attempt` until it succeeds, fails for good, or has failed five times in a way that may pass.
+/// Runs `attempt` until it succeeds, fails permanently, or has had five transient failures.
 ///
 /// The rule, for every call of the operating system that a data file needs:
 /// - `EINTR`: again at once. A signal came in between; it costs no attempt and no pause.
-/// - `EIO`, `ESTALE`, `EAGAIN`, `ETIMEDOUT`: again after a pause, at most four times. Networks and disks recover.
+/// - `EIO`, `ESTALE`, `EAGAIN`, `ETIMEDOUT`: again after a pause, at most four times. Networks and
+///   disks recover.
 /// - errors of a network connection, which mounted file systems have: likewise.
 /// - anything else is final, and so is every failure of a call of this library that is cancelled.
 pub fn with_retry<R>(attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
@@ -45,7 +46,7 @@ fn with_pauses<R>(
     }
 }
 
-/// Whether the same call may succeed a little later.
+/// Returns whether the same call may succeed a little later.
 fn is_transient(cause: &io::Error) -> bool {
     use IoErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected, TimedOut, WouldBlock,
@@ -59,9 +60,9 @@ fn is_transient(cause: &io::Error) -> bool {
         || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
 }
 
-/// Whether a file cannot be read for a reason that stays: the fault of the data or of their path,
-/// rather than of a disk or a network that may recover. After such an error a reader goes on behind
-/// the sequences that it concerns.
+/// Returns whether a file cannot be read for a permanent reason: the data or their path are at
+/// fault, rather than a disk or network that may recover. After such an error a reader continues
+/// after the affected sequences.
 pub fn is_lasting(cause: &io::Error) -> bool {
     use IoErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
@@ -75,7 +76,8 @@ pub fn is_lasting(cause: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// How often a call is tried that always fails like this, and the pauses between.
+    /// Returns the number of attempts of a call that always fails with `errno`, and the pauses in
+    /// between.
     fn attempts(errno: i32) -> (usize, Vec<Duration>) {
         let (mut attempts, mut pauses) = (0, Vec::new());
         let failing = || {
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_five_times_within_cntks_patience() {
+    fn transient_errors_are_tried_five_times() {
         for errno in [libc::EIO, libc::ESTALE, libc::EAGAIN, libc::ETIMEDOUT] {
             let (attempts, pauses) = attempts(errno);
             assert_eq!((attempts, pauses.as_slice()), (5, PAUSES.as_slice()));
@@ -98,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_call_is_repeated_at_once() {
+    fn eintr_is_retried_at_once() {
         assert_eq!(attempts(libc::EINTR), (101, Vec::new()));
     }
 
     #[test]
-    fn interruptions_take_no_attempt_from_what_may_pass() {
+    fn eintr_uses_up_no_attempt() {
         let errnos = [libc::EINTR, libc::EIO, libc::EINTR, libc::EIO, libc::EIO, libc::EINTR, libc::EIO];
         let mut errnos = errnos.into_iter();
         let mut pauses = 0;
@@ -113,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_pass_is_final() {
+    fn permanent_errors_are_final() {
         for errno in [libc::EACCES, libc::ENOENT, libc::EBADF, libc::EISDIR] {
             assert_eq!(attempts(errno), (1, Vec::new()));
         }
     }
 
     #[test]
-    fn missing_files_last_and_broken_disks_may_recover() {
+    fn lasting_and_transient_errors_are_told_apart() {
         for errno in
             [libc::ENOENT, libc::EACCES, libc::EISDIR, libc::ENOTDIR, libc::ENAMETOOLONG, libc::ELOOP]
         {

@@ -12,7 +12,7 @@ fn file_of(content: &[u8]) -> (tempfile::NamedTempFile, String) {
 }
 
 #[test]
-fn all_calls_survive_faults_that_pass() {
+fn transient_faults_are_retried() {
     let (_file, path) = file_of(b"0123456789");
     let faults = Faults::of(&path);
     faults.inject(Operation::Open, Fault::Fails(libc::ESTALE), 0, 4);
@@ -41,7 +41,7 @@ fn all_calls_survive_faults_that_pass() {
 }
 
 #[test]
-fn errors_name_path_offset_and_what_to_do() {
+fn errors_name_path_offset_and_advice() {
     let (_file, path) = file_of(b"0123456789");
     let file = DataFile::open(&path).expect("a file");
     let faults = Faults::of(&path);
@@ -67,7 +67,7 @@ fn errors_name_path_offset_and_what_to_do() {
 }
 
 #[test]
-fn pipes_and_devices_are_refused_without_waiting_for_them() {
+fn pipes_and_devices_are_refused_without_blocking() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe").display().to_string();
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");

@@ -1,46 +1,46 @@
 //! Opening text files. Every text file of the library is opened here: scripts, label files, lists
 //! of states and of files, maps, tables of contents, configurations, mean images.
 //!
-//! - A byte order mark of UTF-8 is no part of the text: it begins at [`DataFile::text_start`].
-//!   Marks of other encodings are errors.
+//! - A UTF-8 byte order mark is not part of the text, which begins at [`DataFile::text_start`].
+//!   Byte order marks of other encodings are errors.
 //! - Lines end with LF, with CR LF, or, in a file without any LF, with CR alone. Such a file is
-//!   read with LF in the place of each CR, so offsets stay what they are. In all other files a CR
-//!   alone is data, as in CNTK.
+//!   read with each CR replaced by LF, so offsets stay the same. In all other files a lone CR is
+//!   data, as in CNTK.
 
-use super::{DataFile, Source};
+use super::{DataFile, FileSource};
 use crate::memory::room::{self, Use};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io;
 
-/// UTF-8's byte order mark.
+/// The byte order mark of UTF-8.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes of a file that say how its lines end.
+/// Number of bytes that decide how the lines of a file end.
 const HEAD: usize = 64 << 10;
 
-/// The start of a text.
+/// Properties detected at the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Start {
-    /// Where it begins: after the mark.
+struct TextStart {
+    /// Offset of the text: after the byte order mark.
     at: usize,
-    /// A CR alone ends a line.
+    /// Whether a lone CR ends a line.
     has_returns: bool,
 }
 
-impl Start {
-    /// The start of the text that begins with these bytes; all of it if `is_whole`.
-    fn of(head: &[u8], is_whole: bool, path: &str) -> Result<Start> {
+impl TextStart {
+    /// Examines the first bytes of a text; `is_whole` says that they are all of it.
+    fn of(head: &[u8], is_whole: bool, path: &str) -> Result<TextStart> {
         if let Some(encoding) = other_encoding(head) {
             return Err(wrong_encoding(encoding, path));
         }
         let at = if head.starts_with(MARK) { MARK.len() } else { 0 };
-        Ok(Start { at, has_returns: ends_lines_with_returns(&head[at..], is_whole) })
+        Ok(TextStart { at, has_returns: ends_lines_with_returns(&head[at..], is_whole) })
     }
 }
 
-/// The encoding that a byte order mark states, unless it is UTF-8.
+/// Returns the encoding that a byte order mark states, unless it is UTF-8.
 pub fn other_encoding(head: &[u8]) -> Option<&'static str> {
     match head {
         [0xff, 0xfe, 0, 0, ..] => Some("UTF-32LE"),
@@ -51,29 +51,30 @@ pub fn other_encoding(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The error of a text in another encoding than UTF-8.
+/// Returns the error for a text in an encoding other than UTF-8.
 pub fn wrong_encoding(encoding: &str, path: &str) -> Error {
     let message = format!("The text file '{path}' is encoded in {encoding}, as its byte order mark says.");
-    // The names without a byte order are those by which the mark is removed.
+    // Without the byte order suffix, `iconv` removes the mark.
     let name = &encoding[..encoding.len() - 2];
     let detail = format!("UTF-8 was expected. Convert it first: iconv -f {name} -t UTF-8 FILE > NEW.");
     Error::data(message).with_detail(detail).in_file(path).at(0, Some(1))
 }
 
-/// Whether lines end with CR alone: there are such, and no LF. Binary data have neither.
+/// Returns whether lines end with CR alone: there is a CR, no LF, and no NUL, which would mean
+/// binary data.
 fn ends_lines_with_returns(text: &[u8], is_whole: bool) -> bool {
     let inner = if is_whole { text } else { &text[..text.len().saturating_sub(1)] };
     memchr::memchr(b'\r', inner).is_some() && memchr::memchr2(b'\n', 0, text).is_none()
 }
 
-/// The content of a text file that is in memory: without a mark, and with LF at the end of each
-/// line that ended with CR alone.
+/// Decodes the content of a text file in memory: removes the byte order mark, and replaces CR by LF
+/// if lines end with CR alone.
 pub fn decoded<'a>(bytes: &'a [u8], path: &str) -> Result<Cow<'a, [u8]>> {
-    let start = Start::of(bytes, true, path)?;
+    let start = TextStart::of(bytes, true, path)?;
     Ok(with_line_breaks(&bytes[start.at..], true))
 }
 
-/// A text, all of it if `is_whole`, whose lines end with LF, if they ended with CR alone.
+/// Replaces CR by LF if lines end with CR alone. `is_whole` says that `text` is complete.
 pub(crate) fn with_line_breaks(text: &[u8], is_whole: bool) -> Cow<'_, [u8]> {
     if !ends_lines_with_returns(text, is_whole) {
         return Cow::Borrowed(text);
@@ -83,7 +84,7 @@ pub(crate) fn with_line_breaks(text: &[u8], is_whole: bool) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// Makes each CR a line break.
+/// Replaces each CR by LF.
 pub(super) fn returns_to_line_breaks(text: &mut [u8]) {
     text.iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
 }
@@ -94,36 +95,34 @@ impl DataFile {
         Self::open(path)?.into_text()
     }
 
-    /// [`DataFile::open_text`] with an error of the caller's words for a file that cannot be
-    /// opened.
+    /// Like [`DataFile::open_text`]; `refuse` makes the error for a file that cannot be opened.
     pub fn open_text_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
         Self::open_shown(OsStr::new(path), path, refuse)?.into_text()
     }
 
-    /// The file as a text file.
+    /// Treats the file as a text file.
     pub fn into_text(self) -> Result<DataFile> {
         let size = self.size()?;
         let mut head = room::zeroed(size.min(HEAD as u64) as usize, room::FILE)?;
         let count = self.read_at(0, &mut head)?;
-        let start = Start::of(&head[..count], count as u64 >= size, self.path())?;
-        if start == (Start { at: 0, has_returns: false }) {
+        let start = TextStart::of(&head[..count], count as u64 >= size, self.path())?;
+        if start == (TextStart { at: 0, has_returns: false }) {
             return Ok(self);
         }
         let path = self.path().to_owned();
-        let text = Source::Text { file: self, start: start.at as u64, has_returns: start.has_returns };
+        let text = FileSource::Text { file: self, start: start.at as u64, has_returns: start.has_returns };
         Ok(DataFile::from_source(text, &path))
     }
 
-    /// Where the text of a file begins that was opened as text.
+    /// Returns the offset of the text in a file that was opened as text.
     pub fn text_start(&self) -> u64 {
         match &self.0.source {
-            Source::Text { start, .. } => *start,
+            FileSource::Text { start, .. } => *start,
             _ => 0,
         }
     }
 
-    /// The text of a file that was opened as text, as a whole. It begins at
-    /// [`DataFile::text_start`] of the file.
+    /// Returns the whole text of a file that was opened as text, from [`DataFile::text_start`] on.
     pub fn read_text(&self, purpose: Use) -> Result<Vec<u8>> {
         let start = self.text_start();
         let size = self.size()?.saturating_sub(start);
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_part_of_the_text_and_lone_returns_end_lines() {
+    fn bom_is_skipped_and_lone_cr_ends_lines() {
         for (bytes, start, text) in [
             (&b"a\nb"[..], 0, &b"a\nb"[..]),
             (b"\xef\xbb\xbfa\r\nb", 3, b"a\r\nb"),
@@ -158,7 +157,7 @@ mod tests {
             (b"\xef\xbb\xbfa\rb", 3, b"a\nb"),
             // A CR within lines is data.
             (b"a\rb\nc", 0, b"a\rb\nc"),
-            // Binary data are not lines.
+            // Binary data have no lines.
             (b"a\r\0b", 0, b"a\r\0b"),
             (b"\xef\xbb", 0, b"\xef\xbb"),
             (b"", 0, b""),
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_at_the_end_of_the_head_may_belong_to_a_line_break() {
+    fn cr_at_end_of_head_may_be_crlf() {
         let mut bytes = vec![b'a'; HEAD - 1];
         bytes.extend(b"\r\nb");
         assert_eq!(open(&bytes).expect("a text").read_text(room::FILE).expect("a text"), bytes);

@@ -1,21 +1,21 @@
-//! The cache folder: compressed files that are read from any place, but can only be unpacked from front to back, are unpacked
-//! into it once.
+//! Unpacks compressed files into the cache folder, once, if their format only allows unpacking from
+//! front to back.
 //!
-//! An unpacked file is found again by the compressed file's path, size, times of change and
-//! identity, so it is never used for another or a changed one. Its size and checksum lie beside it,
-//! with a digest of some pieces of the compressed file, and are compared when a process first opens
-//! it. A compressed file that is written to while it is unpacked is an error, and leaves nothing:
-//! otherwise a mix of old and new data would be served from then on. A file lock has other
-//! processes wait that need the same file, instead of unpacking it too, and what a process leaves
-//! that was killed is overwritten by the next one. Nothing is ever removed from the folder: users
-//! may, at any time.
+//! An unpacked file is looked up by the compressed file's path, size, modification times and
+//! identity, so it is never used for a different or changed file. A line next to it holds its size,
+//! its checksum and a digest of some pieces of the compressed file; they are compared when a
+//! process first opens it. If a compressed file is written to while it is being unpacked, that is
+//! an error and leaves nothing: otherwise a mix of old and new data would be served later. A file
+//! lock makes other processes that need the same file wait instead of unpacking it too, and the
+//! leftover of a killed process is overwritten by the next one. The library never removes unpacked
+//! files from the folder; users may do so at any time.
 
 use super::cache_folder;
 use super::mounted;
 use super::new_file::{NewFile, is_named};
 use super::packed::{Compression, damaged};
 use super::xxh64::Xxh64;
-use super::{DataFile, Sequential, Source};
+use super::{DataFile, FileSource, Sequential};
 use crate::limits::LARGEST_UNPACKED;
 use crate::memory::room;
 use crate::runtime::lock::Mutex;
@@ -27,33 +27,34 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
-/// The environment variable that names the folder.
+/// Environment variable that names the folder.
 const VARIABLE: &str = "CNTK_READER_CACHE";
 
-/// Bytes that are unpacked, or compared, at a time.
+/// Bytes unpacked or compared at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Pieces of a compressed file that are compared, and the bytes of each.
+/// Number of pieces of a compressed file that are compared, and the bytes of each.
 const PIECES: u128 = 8;
 const PIECE: u64 = 64 << 10;
 
-/// Bytes that the line of sums cannot have.
+/// Upper bound on the length of the line of sums.
 const LONGEST_LINE: u64 = 1 << 10;
 
-/// Unpacked files that this process has compared with their checksums.
+/// Unpacked files whose checksums this process has verified.
 static VERIFIED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
-/// The unpacked data of a compressed file. They are unpacked first if the cache folder does not have them.
+/// Opens the unpacked data of a compressed file, unpacking it first if the cache folder does not
+/// have it.
 pub fn open(packed: &DataFile, compression: Compression) -> Result<File> {
-    let entry = Entry::of(packed)?;
+    let entry = CacheEntry::of(packed)?;
     entry.prepare_folder()?;
     match entry.open(packed)? {
-        Found::File(file) => Ok(file),
-        Found::Nothing | Found::Unfit => entry.make(packed, compression),
+        Lookup::File(file) => Ok(file),
+        Lookup::Nothing | Lookup::Unfit => entry.make(packed, compression),
     }
 }
 
-/// The folder: what the environment names, else the folder that users' caches are in.
+/// Returns the cache folder: the one that the environment names, or else the user's cache folder.
 fn folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable(VARIABLE)
@@ -61,27 +62,27 @@ fn folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache/cntk-reader")))
 }
 
-/// The place of an unpacked file.
-struct Entry {
+/// The paths of an unpacked file.
+struct CacheEntry {
     data: PathBuf,
-    /// Size and checksum of the data, as text.
+    /// Line with the sizes and checksums, as text.
     sum: PathBuf,
-    /// What the data are unpacked to before they get their name.
+    /// The file to unpack to before the data get their name.
     part: PathBuf,
-    /// When the compressed file was changed last in any way, if it is local.
+    /// Time of the last change of any kind to the compressed file (`ctime`), if it is local.
     changed: (i64, i64),
 }
 
-/// What the folder has.
-enum Found {
+/// The result of a look-up in the folder.
+enum Lookup {
     Nothing,
-    /// A file that is not what was unpacked.
+    /// The unpacked file does not match its line of sums.
     Unfit,
     File(File),
 }
 
-impl Entry {
-    fn of(packed: &DataFile) -> Result<Entry> {
+impl CacheEntry {
+    fn of(packed: &DataFile) -> Result<CacheEntry> {
         let Some(folder) = folder() else {
             let message = format!("There is no folder to unpack '{}' into.", packed.path());
             let error = Error::state(message)
@@ -91,11 +92,10 @@ impl Entry {
         let mut key = Xxh64::default();
         let state = packed.state()?;
         let (place, device, inode, changed) = match &packed.0.source {
-            Source::Local(file) => {
+            FileSource::Local(file) => {
                 let metadata = packed.metadata_of(file)?;
                 let place = fs::canonicalize(super::address::exact(packed.path())).unwrap_or_default();
-                // Programs can set the time of the last change of the content back, but not that of
-                // the file's facts.
+                // Programs can reset `mtime`, but not `ctime`.
                 (place, metadata.dev(), metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
             }
             _ => (PathBuf::from(packed.path()), 0, 0, (0, 0)),
@@ -110,7 +110,7 @@ impl Entry {
         let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let stem: String = name.chars().take(60).map(plain).collect();
         let name = format!("{stem}-{:016x}", key.finish());
-        Ok(Entry {
+        Ok(CacheEntry {
             data: folder.join(&name),
             sum: folder.join(format!("{name}.sum")),
             part: folder.join(format!("{name}.part")),
@@ -125,28 +125,28 @@ impl Entry {
         self.data.parent().map_or(Ok(()), |folder| cache_folder::prepare(folder, &remedy))
     }
 
-    /// Opens the unpacked file if it is there, and its size and checksum, and the digest of the
-    /// compressed file, are right.
-    fn open(&self, packed: &DataFile) -> Result<Found> {
+    /// Opens the unpacked file if it exists, and its size, checksum and the digest of the
+    /// compressed file match.
+    fn open(&self, packed: &DataFile) -> Result<Lookup> {
         let own = |path| cache_folder::open(path).map_err(|cause| self.error(&cause));
-        let (Some(file), Some(sum)) = (own(&self.data)?, own(&self.sum)?) else { return Ok(Found::Nothing) };
+        let (Some(file), Some(sum)) = (own(&self.data)?, own(&self.sum)?) else { return Ok(Lookup::Nothing) };
         let mut text = String::new();
-        // The line is short; what is longer, or no text, is none.
+        // The line is short; anything longer, or not UTF-8, does not match.
         let sum = match sum.take(LONGEST_LINE).read_to_string(&mut text) {
             Ok(_) => text,
-            Err(_) => return Ok(Found::Unfit),
+            Err(_) => return Ok(Lookup::Unfit),
         };
         let is_verified = || VERIFIED.lock().as_ref().is_some_and(|all| all.contains(&self.data));
         let size = file.metadata().map_err(|cause| self.error(&cause))?.len();
         let stated = sum.split_once(' ').and_then(|(size, _)| size.parse().ok());
         if stated != Some(size) || !is_verified() && !self.is_right(&sum, &file, packed)? {
-            return Ok(Found::Unfit);
+            return Ok(Lookup::Unfit);
         }
         self.note_verified();
-        Ok(Found::File(file))
+        Ok(Lookup::File(file))
     }
 
-    /// Whether the line of sums is that of the data and of the compressed file.
+    /// Returns whether the line of sums matches the data and the compressed file.
     fn is_right(&self, line: &str, file: &File, packed: &DataFile) -> Result<bool> {
         let digest = sampled(packed)?;
         let (size, sum) = sum_of(file).map_err(|cause| self.error(&cause))?;
@@ -157,22 +157,22 @@ impl Entry {
         VERIFIED.lock().get_or_insert_default().insert(self.data.clone());
     }
 
-    /// Unpacks the file, or waits until another process or thread has.
+    /// Unpacks the file, or waits until another process or thread has done so.
     fn make(&self, packed: &DataFile, compression: Compression) -> Result<File> {
         let part = loop {
             let part = self.lock_part().map_err(|cause| self.error(&cause))?;
             match self.open(packed)? {
-                Found::File(file) => return Ok(file),
-                Found::Nothing => {}
-                Found::Unfit => {
+                Lookup::File(file) => return Ok(file),
+                Lookup::Nothing => {}
+                Lookup::Unfit => {
                     let line = format!(
-                        "The file '{}' is not what was once unpacked to it: it is unpacked again.",
+                        "The unpacked file '{}' does not match its checksums: it is unpacked again.",
                         self.data.display()
                     );
                     Logger::log_always(Level::Warning, &line);
                 }
             }
-            // Whoever had the lock before may have given the file its name.
+            // The previous holder of the lock may have given the file its name.
             if is_named(&part, &self.part).map_err(|cause| self.error(&cause))? {
                 break part;
             }
@@ -185,7 +185,7 @@ impl Entry {
         Logger::log_always(Level::Info, &line);
         let sum = self.unpack(packed, compression, &part)?;
         let name = || {
-            // Anything that is no file of this library is removed: a link, for example.
+            // Remove anything that this library did not create, such as a link.
             match fs::remove_file(&self.sum) {
                 Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
                 _ => {}
@@ -198,19 +198,19 @@ impl Entry {
         };
         let file = name().map_err(|cause| self.error(&cause))?;
         self.note_verified();
-        // Somebody may have emptied the folder in the meantime; the file is still there.
+        // If a user emptied the folder in the meantime, the open file is still there.
         Ok(file.unwrap_or(part))
     }
 
-    /// The file to unpack to, locked until it is closed.
+    /// Opens the file to unpack to, and locks it until it is closed.
     fn lock_part(&self) -> io::Result<File> {
         let part = cache_folder::create(&self.part)?;
-        // Waiting for another process may be interrupted by a signal.
+        // A signal may interrupt the wait for another process.
         super::with_retry(|| part.lock())?;
         Ok(part)
     }
 
-    /// Unpacks into the file, and gives the line with its size and checksum. A file that cannot be unpacked whole leaves nothing.
+    /// Unpacks into the file and returns its line of sums. A failure leaves nothing.
     fn unpack(&self, packed: &DataFile, compression: Compression, part: &File) -> Result<String> {
         let unpacked = part
             .set_len(0)
@@ -223,9 +223,9 @@ impl Entry {
         unpacked
     }
 
-    /// Fails if the compressed file, of which these bytes were read, is another one now. Whoever
-    /// writes to a file that is read gives it a new time, but clocks are coarse, and stores need
-    /// not tell versions apart: then the bytes are read again.
+    /// Fails if the compressed file has changed after the bytes in `read` were read. Writing to a
+    /// file updates its time, but clocks are coarse, and stores need not tell versions apart: in
+    /// these cases the bytes are read again.
     fn check_unchanged(&self, packed: &DataFile, read: Digest) -> Result<()> {
         let changed = |size| {
             let path = packed.path();
@@ -236,12 +236,12 @@ impl Entry {
             Err(error.with_detail(detail).in_file(path))
         };
         let state = packed.state()?;
-        // Where unpacking ended before the file says that it does, there must be something.
+        // If unpacking ended before the stated size, the rest must be readable.
         if read.bytes < state.size {
             packed.read_exact_at(read.bytes, &mut [0])?;
         }
         let is_read_again = match &packed.0.source {
-            Source::Local(file) => {
+            FileSource::Local(file) => {
                 let now = packed.metadata_of(file)?;
                 if (now.ctime(), now.ctime_nsec()) != self.changed {
                     return changed(state.size);
@@ -298,7 +298,8 @@ impl Entry {
         }
     }
 
-    /// Copies all data, and gives their size and checksum. The outer result is about writing, the inner one about the input.
+    /// Copies all data and returns their size and checksum. The outer result is about writing, the
+    /// inner one about the input.
     fn copy(
         &self,
         input: &mut impl Read,
@@ -322,7 +323,7 @@ impl Entry {
             sum.update(&buffer[..count]);
             part.write_all(&buffer[..count]).map_err(|cause| self.error(&cause))?;
         }
-        // Otherwise a crash of the machine could leave the name without the data.
+        // Otherwise a system crash could leave the name without the data.
         part.sync_data().map_err(|cause| self.error(&cause))?;
         Ok(Ok((size, sum)))
     }
@@ -335,17 +336,17 @@ impl Entry {
     }
 }
 
-/// The error of input that cannot be unpacked. A failure of reading has its own words.
+/// Returns the error for input that cannot be unpacked. I/O errors keep their own message.
 fn broken(packed: &DataFile, what: &str, at: u64, cause: &io::Error) -> Error {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     match cause.kind() {
-        UnexpectedEof => damaged(packed.path(), at, &format!("{what}: the file ends inside of them")),
+        UnexpectedEof => damaged(packed.path(), at, &format!("{what}: the file ends too early")),
         InvalidData | InvalidInput => damaged(packed.path(), at, &format!("{what}: {cause}")),
         _ => packed.error(cause).at(at, None),
     }
 }
 
-/// The checksum of bytes that were read, and their number.
+/// The checksum and number of the bytes read.
 #[derive(Default)]
 struct Digest {
     bytes: u64,
@@ -359,7 +360,7 @@ impl Digest {
     }
 }
 
-/// Compressed data, with the digest of what was read of them.
+/// A reader of compressed data that maintains a digest of the bytes read.
 struct Digested<'a> {
     input: Sequential<'a>,
     digest: Digest,
@@ -373,8 +374,8 @@ impl Read for Digested<'_> {
     }
 }
 
-/// A digest of pieces of a compressed file, among them its beginning and its end: one that was
-/// replaced by a file of the same size and time is hardly ever taken for it.
+/// Returns a digest of some pieces of a compressed file, including its beginning and its end: a
+/// replacement of the same size and time will almost certainly have another digest.
 fn sampled(packed: &DataFile) -> Result<u64> {
     let size = packed.size()?;
     let mut piece = room::zeroed(PIECE.min(size) as usize, room::FILE)?;
@@ -388,13 +389,13 @@ fn sampled(packed: &DataFile) -> Result<u64> {
     Ok(digest.finish())
 }
 
-/// The line of sums of an unpacked file: its size and checksum, and the digest of the compressed
-/// file.
+/// Returns the line of sums of an unpacked file: its size and checksum, and the digest of the
+/// compressed file.
 fn sums(size: u64, sum: &Xxh64, digest: u64) -> String {
     format!("{size} {:016x} {digest:016x}\n", sum.finish())
 }
 
-/// Size and checksum of a file.
+/// Returns the size and checksum of a file.
 fn sum_of(file: &File) -> io::Result<(u64, Xxh64)> {
     let mut buffer = room::zeroed(BLOCK, room::FILE).map_err(io::Error::other)?;
     let (mut at, mut sum) = (0, Xxh64::default());

@@ -1,4 +1,4 @@
-//! XXH64, the checksum of the seekable format of zstd, and of what the cache folder holds.
+//! XXH64, the checksum of zstd's seekable format and of the cache folder.
 
 const PRIMES: [u64; 5] = [
     0x9e37_79b1_85eb_ca87,
@@ -8,13 +8,13 @@ const PRIMES: [u64; 5] = [
     0x27d4_eb2f_1656_67c5,
 ];
 
-/// The state of a checksum over bytes that come piece by piece.
+/// A checksum over bytes that arrive piece by piece.
 #[derive(Debug, Clone)]
 pub(crate) struct Xxh64 {
     lanes: [u64; 4],
     /// Bytes that do not fill a stripe yet.
     rest: [u8; 32],
-    /// Bytes so far.
+    /// Number of bytes so far.
     length: u64,
 }
 
@@ -26,14 +26,14 @@ impl Default for Xxh64 {
 }
 
 impl Xxh64 {
-    /// The checksum of some bytes.
+    /// Returns the checksum of some bytes.
     pub fn of(bytes: &[u8]) -> u64 {
         let mut sum = Xxh64::default();
         sum.update(bytes);
         sum.finish()
     }
 
-    /// Takes the next bytes.
+    /// Adds bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         let waiting = (self.length % 32) as usize;
         self.length += bytes.len() as u64;
@@ -59,7 +59,7 @@ impl Xxh64 {
         }
     }
 
-    /// The checksum of all bytes so far.
+    /// Returns the checksum of all bytes so far.
     pub fn finish(&self) -> u64 {
         let mut hash = match self.length {
             32.. => {
@@ -102,15 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_reference() {
-        // What `xxhsum -H1` prints.
+    fn checksums_match_reference() {
+        // As printed by `xxhsum -H1`.
         assert_eq!(Xxh64::of(b""), 0xef46_db37_51d8_e999);
         assert_eq!(Xxh64::of(b"a"), 0xd24e_c4f1_a98c_6e5b);
         assert_eq!(Xxh64::of(b"abc"), 0x44bc_2cf5_ad77_0999);
     }
 
     #[test]
-    fn pieces_give_the_sum_of_the_whole() {
+    fn pieces_give_the_checksum_of_the_whole() {
         let bytes: Vec<u8> = (0..1000u32).map(|n| (n * 7 % 251) as u8).collect();
         for step in [1, 3, 8, 31, 32, 33, 100] {
             let mut sum = Xxh64::default();

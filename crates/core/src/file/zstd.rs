@@ -1,4 +1,4 @@
-//! zstd's functions, with memory that each thread keeps for them.
+//! zstd's functions, with per-thread memory.
 
 #![allow(unsafe_code, reason = "decompresses into uninitialized memory")]
 
@@ -7,10 +7,10 @@ use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;
 use zstd_safe::{CCtx, CParameter, DCtx, InBuffer, OutBuffer, WriteBuf, get_error_name};
 
-/// What a thread needs for unpacking.
+/// A thread's context and buffer for decompression.
 pub struct Unpacker {
     context: DCtx<'static>,
-    /// Compressed bytes.
+    /// Buffer for compressed bytes.
     pub packed: Vec<u8>,
 }
 
@@ -18,28 +18,29 @@ thread_local! {
     static UNPACKER: Cell<Option<Box<Unpacker>>> = const { Cell::new(None) };
 }
 
-/// Bytes of compressed data that a thread keeps memory for.
-const MOST_KEPT: usize = 4 << 20;
+/// Maximum capacity of the buffer that a thread keeps.
+const MAX_KEPT: usize = 4 << 20;
 
 impl Unpacker {
     /// Runs `work` with the thread's unpacker.
     pub fn with<R>(work: impl FnOnce(&mut Unpacker) -> R) -> R {
-        // Taken out and put back: after a panic the next use makes a new one.
+        // Taken out and put back: after a panic, the next use creates a new one.
         let mut unpacker = UNPACKER
             .try_with(Cell::take)
             .ok()
             .flatten()
             .unwrap_or_else(|| Box::new(Unpacker { context: DCtx::create(), packed: Vec::new() }));
         let result = work(&mut unpacker);
-        if unpacker.packed.capacity() > MOST_KEPT {
+        if unpacker.packed.capacity() > MAX_KEPT {
             unpacker.packed = Vec::new();
         }
         let _ = UNPACKER.try_with(|place| place.set(Some(unpacker)));
         result
     }
 
-    /// Unpacks whole frames, `packed[range]`, into `memory`, which has to have exactly their size. All of `memory` is initialized
-    /// if it succeeds; otherwise the result says what is wrong with the frames.
+    /// Unpacks whole frames, `packed[range]`, into `memory`, which must have exactly their size. On
+    /// success, all of `memory` is initialized; otherwise the error says what is wrong with the
+    /// frames.
     pub fn unpack(
         &mut self,
         range: std::ops::Range<usize>,
@@ -55,19 +56,19 @@ impl Unpacker {
     }
 }
 
-/// Memory that zstd writes to.
+/// The output memory of zstd.
 struct Target<'a> {
     memory: &'a mut [MaybeUninit<u8>],
     filled: usize,
 }
 
-// SAFETY: `as_mut_ptr` and `capacity` are those of one live exclusive slice. `as_slice` gives the bytes that the caller of
-// `filled_until` vouches for, within the slice.
+// SAFETY: `as_mut_ptr` and `capacity` describe one live exclusive slice. `as_slice` returns the
+// bytes that the caller of `filled_until` has initialized, within the slice.
 unsafe impl WriteBuf for Target<'_> {
     fn as_slice(&self) -> &[u8] {
         let filled = &self.memory[..self.filled];
-        // SAFETY: the first `filled` bytes are initialized by the contract of `filled_until`, and `MaybeUninit<u8>` has the
-        // layout of `u8`.
+        // SAFETY: the first `filled` bytes are initialized by the contract of `filled_until`, and
+        // `MaybeUninit<u8>` has the layout of `u8`.
         unsafe { &*(std::ptr::from_ref(filled) as *const [u8]) }
     }
 
@@ -84,13 +85,13 @@ unsafe impl WriteBuf for Target<'_> {
     }
 }
 
-/// Unpacks frames that follow each other, of any size, from front to back.
+/// Unpacks consecutive frames of any size from front to back.
 pub struct StreamUnpacker<R> {
     context: DCtx<'static>,
     input: R,
-    /// Compressed bytes that were taken from the input.
+    /// Number of compressed bytes consumed so far.
     at: u64,
-    /// Where the frame begins that is being unpacked.
+    /// Offset of the frame that is being unpacked.
     frame: u64,
     is_inside: bool,
 }
@@ -100,12 +101,12 @@ impl<R: BufRead> StreamUnpacker<R> {
         StreamUnpacker { context: DCtx::create(), input, at: 0, frame: 0, is_inside: false }
     }
 
-    /// The input, as far as it was not taken.
+    /// Returns the input, without the consumed bytes.
     pub fn into_input(self) -> R {
         self.input
     }
 
-    /// Where the frame begins that is being unpacked, in compressed bytes.
+    /// Returns the offset of the frame that is being unpacked, in compressed bytes.
     pub fn frame(&self) -> u64 {
         self.frame
     }
@@ -135,18 +136,18 @@ impl<R: BufRead> Read for StreamUnpacker<R> {
                 return Ok(made);
             }
             if is_end {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file ends inside of it"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file ends too early"));
             }
         }
     }
 }
 
-/// Compresses blocks of bytes, each into a frame that states its size and has a checksum.
+/// Compresses blocks of bytes into frames that state their size and have a checksum.
 pub struct Packer(CCtx<'static>);
 
 impl Packer {
-    /// Matches have at least 7 bytes: data are compressed once and unpacked many times, and long matches are few, of which each
-    /// costs time.
+    /// Creates a packer whose matches have at least 7 bytes: data are compressed once but unpacked
+    /// many times, and each match costs time when unpacking.
     pub fn new(level: u32) -> Result<Packer, String> {
         let mut context = CCtx::create();
         let level = CParameter::CompressionLevel(level.min(i32::MAX as u32) as i32);
@@ -156,13 +157,14 @@ impl Packer {
         Ok(Packer(context))
     }
 
-    /// Compresses bytes to one frame, in the place of what `frame` has. It needs room for [`most_packed`] bytes.
+    /// Compresses bytes to one frame, replacing the content of `frame`, which must have room for
+    /// [`most_packed`] bytes.
     pub fn pack(&mut self, bytes: &[u8], frame: &mut Vec<u8>) -> Result<(), String> {
         self.0.compress2(frame, bytes).map(drop).map_err(|code| get_error_name(code).to_owned())
     }
 }
 
-/// Bytes of a frame of `bytes` bytes of data, at most.
+/// Returns the maximum size of a frame with `bytes` bytes of data.
 pub fn most_packed(bytes: usize) -> usize {
     zstd_safe::compress_bound(bytes)
 }

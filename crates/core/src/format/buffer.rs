@@ -1,5 +1,5 @@
-//! The memory that chunks are kept in. It is used again and again, because touching fresh pages costs more than reading.
-//! Huge pages shorten the first sweep over dense data by a fifth.
+//! Memory for chunks. Buffers are reused, because touching fresh pages costs more than reading.
+//! Huge pages make the first sweep over dense data about 20 % faster.
 
 #![allow(unsafe_code, reason = "filled without being cleared before")]
 
@@ -15,22 +15,22 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that one thread reads at a time: few enough that fresh pages, which the system has just zeroed, are still in its
-/// cache when they are filled.
+/// Bytes that one thread reads at a time: few enough that fresh pages, which the kernel has just
+/// zeroed, are still in its cache when they are filled.
 const PIECE: usize = 512 << 10;
 
-/// Bytes of fresh memory that are populated at once ahead of small writes.
+/// Bytes of fresh memory that are populated together ahead of small writes.
 const STEP: usize = 128 << 10;
 
-/// A chunk's memory: its bytes, and how far it has ever been written. Chunks take one from a
-/// [`BufferPool`], append to it in any mixture of ways, and give it back when they are dropped. An
-/// empty one ([`Default`]) belongs to no pool.
+/// A chunk's memory: its bytes, and how much has ever been written. Chunks take a buffer from a
+/// [`BufferPool`], append to it in any mixture of ways, and return it when they are dropped. An
+/// empty buffer ([`Default`]) belongs to no pool.
 #[derive(Debug, Default)]
 pub struct ChunkBuffer {
     bytes: AlignedBytes,
-    /// Bytes from the start on that have their pages from the system already.
+    /// Leading bytes whose pages are already populated.
     touched: usize,
-    /// Counts the memory for as long as it exists.
+    /// Counts the memory while it exists.
     _held: Held,
 }
 
@@ -51,7 +51,7 @@ impl ChunkBuffer {
         self.bytes.truncate(length);
     }
 
-    /// The `count` bytes of memory past the end, not yet part of the buffer.
+    /// Returns `count` bytes of memory past the end, not yet part of the buffer.
     #[inline(always)]
     fn spare(&mut self, count: usize) -> Result<&mut [MaybeUninit<u8>]> {
         if self.bytes.len() + count > self.touched || count > self.bytes.capacity() - self.bytes.len() {
@@ -62,7 +62,7 @@ impl ChunkBuffer {
 
     #[cold]
     fn grow(&mut self, count: usize) -> Result<()> {
-        // A no-op for buffers of `BufferPool::take`, which are large enough for their chunk.
+        // A no-op for buffers from `BufferPool::take`, which are large enough for their chunk.
         self.bytes.reserve(count)?;
         let length = self.bytes.len();
         let spare = self.bytes.spare_capacity_mut();
@@ -72,7 +72,7 @@ impl ChunkBuffer {
         Ok(())
     }
 
-    /// Appends the bytes that `bytes_of` makes of each number.
+    /// Appends the result of `bytes_of` for each number.
     #[inline(always)]
     pub fn extend<T: Copy, const N: usize>(
         &mut self,
@@ -84,8 +84,9 @@ impl ChunkBuffer {
         for (target, &number) in spare.iter_mut().zip(numbers) {
             *target = bytes_of(number).map(MaybeUninit::new);
         }
-        // SAFETY: `spare` was the `count` bytes past the end, within the capacity. It has `numbers.len()` chunks of `N` bytes
-        // and nothing else, as `count` is their product, and the loop has written every chunk.
+        // SAFETY: `spare` was the `count` bytes past the end, within the capacity. `count` is
+        // `numbers.len() * N`, so `spare` consists of exactly `numbers.len()` chunks of `N` bytes,
+        // and the loop has written every one.
         unsafe { self.bytes.set_len(self.bytes.len() + count) };
         Ok(())
     }
@@ -95,7 +96,7 @@ impl ChunkBuffer {
         self.extend(bytes, |byte| [byte])
     }
 
-    /// Appends a range of the file. Runs on a thread of the pool, whose threads share the work.
+    /// Appends a range of the file. Must run on a thread of the pool, whose threads share the work.
     pub fn read(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let (length, size) = (self.bytes.len(), (range.end - range.start) as usize);
         self.bytes.reserve(size)?;
@@ -121,28 +122,29 @@ impl ChunkBuffer {
             let pieces = rest.par_chunks_mut(HUGE_PAGE).enumerate();
             let pieces = pieces.map(|(number, piece)| (before + number * HUGE_PAGE, piece));
             let pieces = rayon::iter::once((0, head)).chain(pieces);
-            // Each piece is a task of its own, so that all threads end at about the same time.
+            // One task per piece, so that all threads finish at about the same time.
             let results: Vec<Result<()>> = pieces
                 .with_max_len(1)
                 .map(carried(|(first, piece): (usize, &mut [MaybeUninit<u8>])| read(first, piece)))
                 .collect();
-            // The first failure, whichever thread was first.
+            // The first failure in file order, whichever thread failed first.
             results.into_iter().collect::<Result<()>>()?;
         }
-        // SAFETY: `spare` was the `size` bytes past the end, within the capacity. Its pieces cover it, and `fill_at` has written
-        // all of each: the first that fails returns above.
+        // SAFETY: `spare` was the `size` bytes past the end, within the capacity that `reserve` has
+        // ensured. The pieces cover it, and `fill_at` has written all of each: a failed one has
+        // returned above.
         unsafe { self.bytes.set_len(length + size) };
         self.touched = self.touched.max(length + size);
         Ok(())
     }
 
-    /// Appends parts of the given sizes. `fill` fills each, with its number; what it leaves of a part is zeros. Returns what
-    /// `fill` returned, in the order of the parts, or the first failure of that order. Runs on a thread of the pool, whose
-    /// threads share the work.
+    /// Appends parts of the given sizes. `fill` fills each part, given its number; the rest of the
+    /// part is zeroed. Returns the results of `fill`, or the first failure, in the order of the
+    /// parts. Must run on a thread of the pool, whose threads share the work.
     pub fn fill_parts<R: Send>(
         &mut self,
         sizes: impl Iterator<Item = usize>,
-        fill: impl Fn(usize, &mut Part<'_>) -> Result<R> + Sync,
+        fill: impl Fn(usize, &mut BufferPart<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let (length, mut end) = (self.bytes.len(), self.bytes.len());
         let sizes = room::collect(sizes.inspect(|size| end += size), room::CHUNK)?;
@@ -152,10 +154,14 @@ impl ChunkBuffer {
         let mut parts = room::with_capacity(sizes.len(), room::CHUNK)?;
         for size in sizes {
             let (memory, rest) = spare.split_at_mut(size);
-            parts.push(Part { memory, filled: 0, touched: self.touched.saturating_sub(first).min(size) });
+            parts.push(BufferPart {
+                memory,
+                filled: 0,
+                touched: self.touched.saturating_sub(first).min(size),
+            });
             (spare, first) = (rest, first + size);
         }
-        let fill_one = |(number, mut part): (usize, Part<'_>)| {
+        let fill_one = |(number, mut part): (usize, BufferPart<'_>)| {
             let result = fill(number, &mut part)?;
             part.zero_until(part.memory.len());
             Ok(result)
@@ -163,18 +169,20 @@ impl ChunkBuffer {
         let mut results = room::with_capacity(parts.len(), room::CHUNK)?;
         parts.into_par_iter().enumerate().map(carried(fill_one)).collect_into_vec(&mut results);
         let results = room::try_collect(results, room::CHUNK)?;
-        // SAFETY: the parts were the bytes from `length` to `end`, within the capacity that `reserve` has seen to. No part has
-        // failed, or the line above returns, so `zero_until` has run for each. It has written all that comes after the first
-        // `filled` bytes of the part, and those `Part::read` and `zero_until` have written: they alone raise `filled`.
+        // SAFETY: the parts were the bytes from `length` to `end`, within the capacity that
+        // `reserve` has ensured. No part has failed, or the line above would have returned, so
+        // `zero_until` has run for each part and written everything after its first `filled` bytes.
+        // Those are written too: only `BufferPart::read` and `zero_until` raise `filled`, after writing
+        // that far.
         unsafe { self.bytes.set_len(end) };
         self.touched = self.touched.max(end);
         Ok(results)
     }
 }
 
-/// Gets huge pages for memory that is about to be written for the first time, as far as it consists of whole ones. Single
-/// frames of utterances are picked from all over a chunk; with small pages most of the time of packing them would go into
-/// looking up pages.
+/// Gets huge pages for the whole huge pages in memory that is about to be written for the first
+/// time. Packing picks single frames of utterances from all over a chunk; with small pages it would
+/// spend most of its time on TLB misses.
 fn populate_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     let address = memory.as_ptr().addr();
     let before = memory.len().min(address.next_multiple_of(HUGE_PAGE) - address);
@@ -183,17 +191,17 @@ fn populate_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     });
 }
 
-/// A part of a chunk's memory that is being filled from front to back, from one file or several.
+/// A part of a chunk's memory that is filled from front to back, from one or more files.
 #[derive(Debug)]
-pub struct Part<'a> {
+pub struct BufferPart<'a> {
     memory: &'a mut [MaybeUninit<u8>],
-    /// Bytes from the start on that have been written.
+    /// Leading bytes that have been written.
     filled: usize,
-    /// Bytes from the start on that have their pages from the system already.
+    /// Leading bytes whose pages are already populated.
     touched: usize,
 }
 
-impl Part<'_> {
+impl BufferPart<'_> {
     /// Fills the next bytes with a range of the file.
     pub fn read(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let size = (range.end - range.start) as usize;
@@ -210,7 +218,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// Fills the next bytes, up to the `end`-th, with zeros.
+    /// Zeroes the bytes from the filled ones up to `end`.
     pub fn zero_until(&mut self, end: usize) {
         let end = end.clamp(self.filled, self.memory.len());
         self.memory[self.filled..end].fill(MaybeUninit::new(0));
@@ -218,46 +226,47 @@ impl Part<'_> {
     }
 }
 
-/// Most buffers that wait. A window of one chunk, and chunks that are loaded ahead, give back one buffer at a time; when a
-/// window of many chunks moves, as many come back as are taken.
+/// Maximum number of idle buffers. A window of one chunk, or chunks loaded ahead, return one buffer
+/// at a time; when a window of many chunks moves, it returns as many buffers as it takes.
 const KEPT: usize = 4;
 
-/// Empty buffers that wait to be used again.
+/// Empty buffers for reuse.
 #[derive(Debug)]
 pub struct BufferPool {
     waiting: Mutex<VecDeque<ChunkBuffer>>,
-    /// Bytes of the largest chunk.
+    /// Size of the largest chunk, in bytes.
     largest: AtomicU64,
-    /// Bytes of all buffers, in use or waiting.
+    /// Bytes of all buffers, in use or idle.
     meter: Meter,
 }
 
 impl BufferPool {
-    /// A pool without buffers, for chunks of up to `largest` bytes.
+    /// Creates a pool without buffers, for chunks of up to `largest` bytes.
     pub fn new(largest: u64) -> Self {
         BufferPool { waiting: Mutex::default(), largest: AtomicU64::new(largest), meter: Meter::default() }
     }
 
-    /// Expects chunks of up to `largest` bytes, if it did not before.
+    /// Prepares for chunks of up to `largest` bytes, if they are larger than expected so far.
     pub fn expect(&self, largest: u64) {
         self.largest.fetch_max(largest, Ordering::Relaxed);
     }
 
-    /// Bytes of all buffers, in use or waiting.
+    /// Bytes of all buffers, in use or idle.
     pub fn held(&self) -> u64 {
         self.meter.bytes()
     }
 
-    /// Bytes to reserve for a chunk: those of the largest chunk, if this one has at least half of them. So nearly all chunks
-    /// of a file fit into the same buffers; memory beyond a buffer's data is never touched.
+    /// Bytes to reserve for a chunk: the size of the largest chunk, if this one is at least half as
+    /// large. So nearly all chunks of a file fit into the same buffers; memory beyond a buffer's
+    /// data is never touched.
     fn capacity_for(&self, size: u64) -> u64 {
         let largest = self.largest.load(Ordering::Relaxed);
         if size >= largest / 2 { largest.max(size) } else { size }
     }
 
-    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no
-    /// memory: only that error uses `path` and the start of the range. A chunk that is not a range
-    /// of one file takes `0..size`.
+    /// Takes an empty buffer with memory for the chunk that is `range` of the file. For a chunk
+    /// that is not a range of one file, pass `0..size`. Fails if memory is exhausted; only that
+    /// error uses `path` and the start of the range.
     pub fn take(&self, path: &str, range: &Range<u64>) -> Result<ChunkBuffer> {
         let size = range.end - range.start;
         let capacity = usize::try_from(self.capacity_for(size)).unwrap_or(usize::MAX);
@@ -274,7 +283,7 @@ impl BufferPool {
         Ok(ChunkBuffer { bytes, touched: 0, _held: held })
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give_back(&self, mut buffer: ChunkBuffer) {
         if buffer.bytes.capacity() == 0 {
             return;
@@ -283,7 +292,7 @@ impl BufferPool {
         let mut waiting = self.waiting.lock();
         waiting.push_back(buffer);
         let dropped = if waiting.len() > KEPT { waiting.pop_front() } else { None };
-        // Memory is freed without the lock.
+        // Free the memory outside the lock.
         drop(waiting);
         drop(dropped);
     }
@@ -294,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_used_again_and_bounded() {
+    fn buffers_are_reused_and_bounded() {
         let buffers = BufferPool::new(10_000);
         let take = |size| buffers.take("file", &(7..7 + size));
         let first = take(9_000).expect("memory");
@@ -315,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_and_what_is_read_follow_each_other() {
+    fn appended_and_read_bytes_stay_in_order() {
         let mut file = tempfile::tempfile().expect("a file");
         let data: Vec<u8> = (0..(2 * HUGE_PAGE + 3 * PIECE + 5) as u32).map(|n| (n % 251) as u8).collect();
         std::io::Write::write_all(&mut file, &data).expect("writing");
@@ -336,7 +345,7 @@ mod tests {
         }
         for round in 0..2 {
             let sizes = [10, 0, 700_000, 33];
-            let fill = |number: usize, part: &mut Part<'_>| {
+            let fill = |number: usize, part: &mut BufferPart<'_>| {
                 let size = sizes[number] as u64 / (1 + round);
                 part.read(&file, 5..5 + size / 2)?;
                 part.read(&file, 5 + size / 2..5 + size)?;
@@ -349,9 +358,9 @@ mod tests {
                 expected.resize(expected.len() + size - read, 0);
             }
             assert!(buffer.bytes() == expected);
-            let too_much = |_: usize, part: &mut Part<'_>| part.read(&file, 0..11);
+            let too_much = |_: usize, part: &mut BufferPart<'_>| part.read(&file, 0..11);
             assert!(buffer.fill_parts([10, 10].into_iter(), too_much).is_err());
-            let failing = |number: usize, _: &mut Part<'_>| match number {
+            let failing = |number: usize, _: &mut BufferPart<'_>| match number {
                 0 => Ok(()),
                 number => Err(Error::data(number.to_string())),
             };

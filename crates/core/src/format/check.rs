@@ -1,9 +1,10 @@
-//! What a check of a chunk finds: everything that reading it would report, and what its samples are like.
+//! Results of checking a chunk: everything that reading it would report, and statistics of its
+//! samples.
 //!
-//! Reading stops where too much is wrong, and keeps data; a check goes on, and keeps only findings.
+//! Reading stops after too many errors, and keeps data; a check goes on, and keeps only findings.
 //! Formats whose parsers can go on after a failure check chunks themselves
-//! ([`Diagnostics::check`](super::diagnostics::Diagnostics::check)). Chunks of other formats are
-//! loaded and then examined by the inspector.
+//! ([`Diagnostics::check`](super::diagnostics::Diagnostics::check)). The inspector loads and
+//! examines the chunks of other formats.
 
 use super::ChunkSource;
 use crate::Error;
@@ -17,7 +18,7 @@ use byteorder::{ByteOrder, NativeEndian};
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The data are legal and read without a message, but may not be what was meant.
+    /// The data are valid and read without a message, but may not be as intended.
     Note,
     /// The data are read, with a warning.
     Warning,
@@ -31,13 +32,14 @@ pub enum Severity {
 pub struct Finding {
     /// How serious it is.
     pub severity: Severity,
-    /// What was found: CNTK's own words where CNTK has them.
+    /// Describes the problem, in CNTK's own words where CNTK has them.
     pub message: String,
-    /// What was expected and what to do, where the message does not say it; else empty.
+    /// What was expected and what to do, unless the message says so; may be empty.
     pub detail: String,
     /// Where it was found.
     pub location: Location,
-    /// The kind of the error that reading would return. `None` for errors that reading only counts, and for lesser findings.
+    /// The kind of the error that reading would return. `None` for errors that reading only counts,
+    /// and for notes and warnings.
     pub kind: Option<ErrorKind>,
 }
 
@@ -48,27 +50,27 @@ impl Finding {
         Finding { severity, message: message.into(), detail, location, kind: None }
     }
 
-    /// A note at a place, still without words.
+    /// A note at a location, without a message yet.
     #[doc(hidden)]
     pub fn at(location: Location) -> Finding {
         Finding { location, ..Finding::new(Severity::Note, "") }
     }
 
-    /// Says more about it.
+    /// Adds detail.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Finding {
         self.detail = detail.into();
         self
     }
 
-    /// Says where it was found.
+    /// Sets the location.
     #[must_use]
     pub fn located(mut self, location: Location) -> Finding {
         self.location = location;
         self
     }
 
-    /// Names the file, if no file is named yet.
+    /// Sets the file, if none is set yet.
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Finding {
         self.location.file.get_or_insert_with(|| file.to_owned());
@@ -111,40 +113,40 @@ impl From<Error> for Finding {
     }
 }
 
-/// Logs the remarks of a deserializer that was opened to be read.
+/// Logs the remarks about a deserializer that was opened for reading.
 pub fn log_remarks(source: &dyn ChunkSource) {
     for remark in source.diagnostics().remarks() {
         Logger::log_always(Level::Warning, &remark.log_line());
     }
 }
 
-/// What the samples of a stream are like, as far as they were looked at.
+/// Statistics of the samples of a stream, as far as they were examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamStatistics {
     /// Sequences that have data.
     pub sequences: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Values: all values of dense samples, the stored ones of sparse samples.
+    /// Number of values: all values of dense samples, stored values of sparse ones.
     pub values: u64,
-    /// The least dimension that all samples fit into: of sparse samples the greatest index and 1, of dense ones the most
-    /// values that one has. Samples that are refused because they do not fit the declared dimension count as well. 0 without
-    /// any value.
+    /// The smallest dimension that fits all samples: one more than the greatest index of sparse
+    /// samples, or the number of values in the longest dense sample. Includes samples that are
+    /// rejected because they exceed the declared dimension. 0 without any value.
     pub dim: u64,
-    /// Dense samples with fewer values than the declared dimension, which are filled up with zeros.
+    /// Dense samples with fewer values than the declared dimension; they are padded with zeros.
     pub shorter: u64,
-    /// Samples that do not fit the declared dimension, and are refused.
+    /// Samples that exceed the declared dimension, and are rejected.
     pub longer: u64,
-    /// The least index of sparse samples; `None` if there is none.
+    /// The smallest index of sparse samples; `None` if there are no indices.
     pub least_index: Option<u64>,
     /// Sparse samples with exactly one value.
     pub single: u64,
-    /// Values of sparse samples other than 1.
+    /// Values of sparse samples that are not 1.
     pub other_values: u64,
 }
 
 impl StreamStatistics {
-    /// Adds those of other data of the stream.
+    /// Adds the statistics of other data of the stream.
     pub fn add(&mut self, other: &StreamStatistics) {
         self.sequences += other.sequences;
         self.samples += other.samples;
@@ -161,7 +163,7 @@ impl StreamStatistics {
         self.least_index = [self.least_index, index].into_iter().flatten().min();
     }
 
-    /// Adds a sequence, whose dense samples have `size` values.
+    /// Adds a sequence. Its dense samples have `size` values each.
     pub fn look_at(&mut self, view: &SequenceView<'_>, size: u64) {
         self.sequences += 1;
         self.samples += u64::from(view.samples);
@@ -189,7 +191,7 @@ impl StreamStatistics {
     }
 }
 
-/// The least and the greatest of some numbers.
+/// The smallest and the greatest number.
 fn range(numbers: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
     numbers.fold(None, |range, number| {
         let (least, greatest) = range.unwrap_or((number, number));
@@ -197,11 +199,11 @@ fn range(numbers: impl Iterator<Item = u64>) -> Option<(u64, u64)> {
     })
 }
 
-/// A legal peculiarity that is noted once for each stream of a deserializer, with the number of its
+/// A valid peculiarity that is noted once for each stream of a deserializer, with the number of
 /// cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteKind {
-    /// A number that is so small that it becomes 0.
+    /// A number so small that it becomes 0.
     Underflow,
     /// A sequence in which the stream has fewer samples than the sequence has lines.
     FewerSamples,
@@ -214,13 +216,13 @@ pub struct CountedNote {
     pub kind: NoteKind,
     /// Number of the stream.
     pub stream: usize,
-    /// Number of the cases.
+    /// Number of cases.
     pub count: u64,
-    /// Where the first one is.
+    /// Location of the first case.
     pub first: Location,
 }
 
-/// Adds notes to others, of each kind and stream once.
+/// Merges notes: adds up the counts of each kind and stream.
 pub fn add_notes(notes: &mut Vec<CountedNote>, others: Vec<CountedNote>) {
     for other in others {
         match notes.iter_mut().find(|known| (known.kind, known.stream) == (other.kind, other.stream)) {
@@ -230,40 +232,39 @@ pub fn add_notes(notes: &mut Vec<CountedNote>, others: Vec<CountedNote>) {
     }
 }
 
-/// What a check of a chunk has found.
+/// The result of checking a chunk.
 #[derive(Debug, Clone, Default)]
 pub struct ChunkCheck {
-    /// The first findings, in the order of the file: at most as many as were asked for.
+    /// The first findings in file order, limited to the number requested.
     pub findings: Vec<Finding>,
     /// Number of all errors.
     pub errors: u64,
     /// Number of all warnings.
     pub warnings: u64,
-    /// The samples, by stream.
+    /// Statistics of the samples, by stream.
     pub streams: Vec<StreamStatistics>,
-    /// Bytes of the file that were read; 0 if the format does not know.
+    /// Bytes read from the file; 0 if the format does not know.
     pub bytes: u64,
-    /// Names in the file that no stream has, each once.
+    /// Names in the file that belong to no stream, each once.
     pub unknown_names: Vec<UnknownName>,
-    /// The first line that begins with an id that is text, and the number of these lines.
+    /// The first line that begins with a textual id, and the number of such lines.
     pub text_ids: Option<(Finding, u64)>,
-    /// By stream: the first sample that has an index more than once, and the number of these
-    /// samples.
+    /// By stream: the first sample that repeats an index, and the number of such samples.
     pub repeats: Vec<Option<(Finding, u64)>>,
-    /// Notes that are counted, and reported once.
+    /// Notes that are counted and reported once.
     pub notes: Vec<CountedNote>,
 }
 
-/// A name in a file that no stream has.
+/// A name in a file that belongs to no stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     /// The name.
     pub name: String,
-    /// Samples with this name are written as `index:value`.
+    /// Samples with this name have the form `index:value`.
     pub is_sparse: bool,
 }
 
-/// Adds names to others, each once.
+/// Merges names, so that each occurs once.
 pub fn add_names(names: &mut Vec<UnknownName>, others: Vec<UnknownName>) {
     for other in others {
         match names.iter_mut().find(|known| known.name == other.name) {
@@ -274,7 +275,7 @@ pub fn add_names(names: &mut Vec<UnknownName>, others: Vec<UnknownName>) {
 }
 
 impl ChunkCheck {
-    /// Adds a finding, of which at most the first `most` are kept.
+    /// Adds a finding. Only the first `most` are kept.
     pub fn push(&mut self, finding: Finding, most: usize) {
         match finding.severity {
             Severity::Error => self.errors += 1,
@@ -286,7 +287,8 @@ impl ChunkCheck {
         }
     }
 
-    /// Adds what was found in the data that follow. At most the first `most` findings are kept.
+    /// Appends the result of checking the data that follow. Only the first `most` findings are
+    /// kept.
     pub fn append(&mut self, next: ChunkCheck, most: usize) {
         let room = most.saturating_sub(self.findings.len());
         self.findings.extend(next.findings.into_iter().take(room));
@@ -307,7 +309,7 @@ impl ChunkCheck {
     }
 }
 
-/// Adds what was found of repeated indices in data that follow.
+/// Appends the repeated indices of the data that follow.
 pub fn add_repeats(repeats: &mut Vec<Option<(Finding, u64)>>, others: Vec<Option<(Finding, u64)>>) {
     if repeats.len() < others.len() {
         repeats.resize_with(others.len(), || None);
@@ -321,7 +323,7 @@ pub fn add_repeats(repeats: &mut Vec<Option<(Finding, u64)>>, others: Vec<Option
     }
 }
 
-/// The note that a sample of this stream has an index more than once.
+/// Creates the note that a sample of this stream repeats an index.
 pub fn repeated_index(stream: &str, index: u64) -> Finding {
     let mut finding =
         Finding::new(Severity::Note, format!("A sparse sample has the index {index} more than once."));
@@ -331,12 +333,12 @@ pub fn repeated_index(stream: &str, index: u64) -> Finding {
     finding
 }
 
-/// Finds indices that samples repeat; keeps its memory.
+/// Finds repeated indices in samples; keeps its memory between calls.
 #[derive(Debug, Default)]
 pub struct RepeatFinder(Vec<u64>);
 
 impl RepeatFinder {
-    /// An index that the sample has more than once.
+    /// Returns an index that the sample repeats.
     pub fn find(&mut self, indices: impl Iterator<Item = u64> + Clone) -> Option<u64> {
         if indices.clone().is_sorted_by(|one, next| one < next) {
             return None;
@@ -348,7 +350,8 @@ impl RepeatFinder {
     }
 }
 
-/// Bytes that the samples of a stream take in memory, at most: chunks keep many of them in less.
+/// Upper bound on the memory that a stream's samples take, in bytes: chunks store many of them more
+/// compactly.
 pub fn memory_of(statistics: &StreamStatistics, info: &StreamInfo) -> u64 {
     let element = info.element.size() as u64;
     match info.storage {

@@ -1,10 +1,10 @@
-//! Samples of what data files contain, for checkpoints: other values of the same shape are noticed
-//! by them.
+//! Samples of the content of data files, by which checkpoints notice other values of the same
+//! shape.
 //!
-//! Data of up to [`WHOLE`] bytes are compared as a whole, larger ones by [`BLOCKS`] blocks spread
-//! evenly over them, the first and the last bytes included. Of many files, utterances or images,
-//! [`PARTS`] spread evenly are looked at, the first and the last one included. So the cost has a
-//! bound whatever the data are. Paths and times do not count: a copy is the same data.
+//! Data of up to [`WHOLE`] bytes are hashed completely; of larger data, [`BLOCKS`] evenly spread
+//! blocks, including the first and the last bytes. Of many files, [`FILES`] evenly spread ones are
+//! sampled; of many utterances or images, [`PARTS`]; both include the first and the last. So the
+//! cost is bounded for any data. Paths and times do not count: a copy is the same data.
 
 use crate::file::DataFile;
 use crate::file::xxh64::Xxh64;
@@ -13,28 +13,29 @@ use crate::memory::room;
 use crate::{ErrorKind, Result};
 use std::ops::Range;
 
-/// Bytes that are read as a whole.
+/// Up to this size, data are read completely.
 const WHOLE: u64 = 4 << 20;
 
-/// Blocks that larger data are read in, and the bytes of a block.
+/// Number and size in bytes of the blocks that are read of larger data.
 const BLOCKS: u64 = 256;
 const BLOCK: u64 = 4 << 10;
 
-/// Blocks of a file each read of which may be a request to a server, or unpack a frame.
+/// Number of blocks for a file each read of which may request data from a server or decompress a
+/// frame.
 const COSTLY_BLOCKS: u64 = 16;
 
-/// Files that are looked at.
+/// Maximum number of files that are sampled.
 pub const FILES: usize = 256;
 
-/// Utterances or images that are looked at, each in a file that has to be opened for it.
+/// Maximum number of utterances or images that are sampled; each needs its file opened.
 pub const PARTS: usize = 64;
 
 /// Takes samples.
 pub struct Sampler {
     hash: u64,
-    /// How many parts share the bytes and blocks.
+    /// Number of parts that share the bytes and blocks.
     share: u64,
-    /// Whether nothing is known of some of the data.
+    /// Some of the content is unknown.
     is_partial: bool,
     buffer: Vec<u8>,
 }
@@ -44,18 +45,18 @@ impl Sampler {
         Sampler { hash: SEED, share: 1, is_partial: false, buffer: Vec::new() }
     }
 
-    /// Nothing is known of the content: it comes from users' code.
+    /// Skips content that is unknown because it comes from users' code.
     pub fn skip(&mut self) {
         self.is_partial = true;
     }
 
-    /// The samples, as a text to compare; `None` if nothing is known.
+    /// The samples as text to compare; `None` if nothing was sampled.
     pub fn finish(self) -> Option<String> {
         let rest = if self.is_partial { ", in part" } else { "" };
         (self.hash != SEED).then(|| format!("{:016x}{rest}", self.hash))
     }
 
-    /// Samples some of `count` parts, `most` at most, which share what is read.
+    /// Samples up to `most` of `count` parts, which share the bytes and blocks.
     pub fn parts(
         &mut self,
         count: usize,
@@ -67,7 +68,7 @@ impl Sampler {
         for pick in 0..picked {
             match sample(self, spread(pick as u64, picked as u64, count as u64) as usize) {
                 Ok(()) => {}
-                // It must not change what is compared.
+                // A passing failure must not change the result.
                 Err(error) if error.may_pass() || error.kind() == ErrorKind::Cancelled => return Err(error),
                 // A part that stays unreadable is an error of the minibatch that needs it.
                 Err(_) => self.bytes(b""),
@@ -78,7 +79,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Samples a range of a file, which the file has.
+    /// Samples a range of a file, which must lie within the file.
     pub fn file(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let size = range.end.saturating_sub(range.start);
         if size <= WHOLE / self.share {
@@ -87,7 +88,7 @@ impl Sampler {
         let most = if file.reads_cheaply() { BLOCKS } else { COSTLY_BLOCKS };
         let blocks = (most / self.share).max(2);
         (0..blocks).try_for_each(|block| {
-            // The last block ends where the range does.
+            // The last block ends at the end of the range.
             let offset = spread(block, blocks, size - BLOCK.min(size) + 1);
             self.block(file, range.start + offset, BLOCK.min(size))
         })
@@ -112,7 +113,7 @@ impl Sampler {
     }
 }
 
-/// Number `index` of `picked` numbers that are spread evenly from 0 to `count - 1`, both included.
+/// The `index`-th of `picked` numbers spread evenly from 0 to `count - 1`, both included.
 fn spread(index: u64, picked: u64, count: u64) -> u64 {
     match picked {
         0 | 1 => 0,
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_spread_from_the_first_to_the_last() {
+    fn spread_includes_first_and_last() {
         let all = |picked, count| (0..picked).map(|index| spread(index, picked, count)).collect::<Vec<_>>();
         assert_eq!(all(3, 3), [0, 1, 2]);
         assert_eq!(all(3, 101), [0, 50, 100]);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_byte_of_large_files_count() {
+    fn first_and_last_byte_change_the_sample() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let sum = |bytes: &[u8], share: usize| {

@@ -1,76 +1,79 @@
 //! Sequences that are fetched when a minibatch needs them.
 //!
-//! Some formats cannot have all sequences of a chunk in memory as they are delivered: images are decoded, frames of
-//! speech get their neighbours. Their chunks hand out one sequence at a time, as an object of its own. Each sequence of a
-//! minibatch is fetched; those that turn out invalid are left out; the others are [`prepared`](FetchedData::prepare),
-//! and know by then at which position of the minibatch they will be.
+//! Some formats cannot keep all sequences of a chunk in memory in the form in which they are
+//! delivered: images are decoded, frames of speech get their neighbours. Their chunks hand out one
+//! sequence at a time, as a separate object. Each sequence of a minibatch is fetched; invalid ones
+//! are left out; the others, whose positions in the minibatch are then known, are
+//! [`prepared`](FetchedData::prepare).
 
 use crate::sequence::{Loaded, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use std::any::Any;
 
-/// Why a sequence cannot be used that counts as invalid.
+/// Why a sequence is invalid.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub error: Error,
-    /// It ends reading in CNTK 2.7: where too many sequences are invalid, this is the error, not
-    /// their number.
+    /// The error ends reading in CNTK 2.7: if too many sequences are invalid, report this error
+    /// rather than their number.
     pub ends_alone: bool,
 }
 
-/// One deserializer's share of a fetched sequence. Streams are counted within the deserializer.
+/// One deserializer's share of a fetched sequence. Stream numbers are those of the deserializer.
 pub trait FetchedData: Any + Send + Sync {
     /// Whether the sequence can be used at all.
     fn is_valid(&self) -> bool;
 
-    /// What a sequence that cannot be used is: invalid, or skipped by its deserializer, which has counted it then.
+    /// State of a sequence that cannot be used: invalid, or skipped by its deserializer, which has
+    /// then counted it.
     fn left_out(&self) -> Loaded<'_> {
         Loaded::Invalid
     }
 
-    /// Why the sequence counts as invalid, if it does, and its deserializer knows.
+    /// Why the sequence is invalid, if it is and its deserializer knows the reason.
     fn failure(&self) -> Option<&Failure> {
         None
     }
 
-    /// Damage in the data of a sequence that can be used nevertheless, for checks, which look at
-    /// all of them. Called once it is prepared.
+    /// Damage in the data of a usable sequence, for checks, which examine every sequence. Called
+    /// once it is prepared.
     fn damage(&self) -> Option<String> {
         None
     }
 
-    /// Draws what is random about the sequence. Called once, before [`FetchedData::prepare`], by one thread at a time, for each
-    /// sequence of a minibatch in their order; `position` is the sequence's among those of the minibatch, `sweep` the sweep that
-    /// it belongs to.
+    /// Makes the random draws for the sequence. Called once, before [`FetchedData::prepare`], by
+    /// one thread at a time, for the sequences of a minibatch in their order. `position` is the
+    /// position in the minibatch, `sweep` the sequence's sweep.
     fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
         let _ = (position, sweep);
         Ok(())
     }
 
-    /// Makes the data ready. Called once, before they are looked at, by any thread; `position` is the sequence's among
-    /// those of the minibatch. The sequence may turn out to be invalid here.
+    /// Makes the data ready. Called once, by any thread, before the data are read; `position` is
+    /// the position in the minibatch. The sequence may turn out to be invalid here.
     fn prepare(&mut self, position: u32) -> Result<()>;
 
     /// The data in a stream.
     fn view(&self, stream: usize) -> Loaded<'_>;
 
-    /// The shape of the samples in a stream whose description leaves that open.
+    /// The shape of the samples in a stream whose description leaves the shape open.
     fn shape(&self, stream: usize) -> Option<&[usize]>;
 
-    /// The key that minibatches report if they take it from this stream. None: the one that the deserializer has listed.
+    /// The key that minibatches report if they take it from this stream; `None` for the key that
+    /// the deserializer listed.
     fn key(&self, stream: usize) -> Option<SequenceKey>;
 
-    /// The data are not needed any more. Nothing is asked after this, but the object may be handed to the thread that fetches the
-    /// next sequence, for its memory.
+    /// Called when the data are not needed any more. No other method is called after this, but the
+    /// object may be passed to the next fetch on some thread, to reuse its memory.
     fn release(&mut self);
 }
 
-/// A deserializer's share of a fetched sequence, and the streams of the reader that it has.
+/// A deserializer's share of a fetched sequence, and its range of the reader's streams.
 pub(super) struct Share {
     /// Number of the first stream.
     pub first: usize,
-    /// How many streams.
+    /// Number of streams.
     pub count: usize,
     pub data: Box<dyn FetchedData>,
 }
@@ -79,13 +82,13 @@ pub(super) struct Share {
 #[derive(Default)]
 pub struct Parts {
     pub(super) parts: Vec<Share>,
-    /// Those of a sequence before, the first one last.
+    /// Released shares of the previous sequence, the first one last.
     used: Vec<Box<dyn FetchedData>>,
 }
 
 impl Parts {
-    /// Adds the share of `count` streams from `first` on. `fetch` may get one that was released, mostly of the same
-    /// deserializer.
+    /// Adds the share for `count` streams from `first` on. `fetch` may get a released share to
+    /// reuse, usually from the same deserializer.
     pub fn add(
         &mut self,
         first: usize,
@@ -109,7 +112,7 @@ impl Parts {
     }
 }
 
-/// CNTK's checks of the streams that a packer gets, where they come from others.
+/// CNTK's check that truncation gets no streams whose sample shape is unknown beforehand.
 pub fn check_late_shapes(streams: &[StreamInfo], truncated: bool) -> Result<()> {
     match streams.iter().find(|stream| truncated && stream.has_late_shape()) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! A fetched sequence in a chunk's place.
+//! A fetched sequence that takes the place of a chunk.
 
 use super::fetch::{Failure, Parts, Share};
 use super::{Ahead, Chunk, ChunkErrors, Listing, NoErrors, expand};
@@ -6,9 +6,9 @@ use crate::sequence::{Loaded, SequenceKey};
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// A sequence in all streams: what was fetched, and the rest where it lies in the chunk. Takes a chunk's place before
-/// the packer, whatever index that asks for. One that was released can be used for another sequence: frames are too many
-/// to allocate for each.
+/// A sequence in all streams: its fetched shares, and the other streams as the chunk has them. It
+/// stands in for a chunk in the packer, and ignores the index that the packer asks for. Reused
+/// after release, because there are too many frames to allocate one for each.
 #[derive(Default)]
 pub struct Fetched {
     parts: Parts,
@@ -17,14 +17,14 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Fetches a sequence of a chunk in place of the one before.
+    /// Replaces the previous sequence by one fetched from a chunk.
     pub fn take(&mut self, chunk: &Arc<dyn Chunk>, index: u32) -> Result<()> {
         self.release();
         self.index = index;
         self.chunk.insert(Arc::clone(chunk)).fetch(index, 0, &mut self.parts)
     }
 
-    /// Lets go of the sequence, and then of its chunk.
+    /// Releases the sequence, and then its chunk.
     pub fn release(&mut self) {
         self.parts.release();
         self.chunk = None;
@@ -59,12 +59,12 @@ impl Fetched {
         self.parts.parts.iter_mut().try_for_each(|part| part.data.prepare(position))
     }
 
-    /// The shape of the samples in a stream whose description leaves that open.
+    /// The shape of the samples in a stream whose description leaves the shape open.
     pub fn shape(&self, stream: usize) -> Option<&[usize]> {
         self.part(stream).and_then(|(part, inner)| part.data.shape(inner))
     }
 
-    /// The key that a stream gives its sequence, if it was fetched.
+    /// The key that a stream reports for its sequence, if it was fetched.
     pub fn key(&self, stream: usize) -> Option<SequenceKey> {
         self.part(stream).and_then(|(part, inner)| part.data.key(inner))
     }
@@ -74,7 +74,7 @@ impl Fetched {
         self.parts.parts.iter().find(has).map(|part| (part, stream - part.first))
     }
 
-    /// What the chunk has of it.
+    /// The sequence as the chunk itself has it.
     fn ready(&self, stream: usize) -> Loaded<'_> {
         self.chunk.as_ref().map_or(Loaded::Invalid, |chunk| chunk.sequence(stream, self.index))
     }
@@ -84,7 +84,7 @@ impl Fetched {
         match self.part(stream) {
             Some((part, _)) if !part.data.is_valid() => part.data.left_out(),
             Some((part, inner)) => part.data.view(inner),
-            // The chunk knows the length of the first stream's sequence only if that did not have to be fetched.
+            // The chunk knows the length of the first stream's sequence only if it was not fetched.
             None if stream > 0 && self.is_expanded(stream) => expand(self.ready(stream), self.view(0)),
             None => self.ready(stream),
         }
@@ -111,7 +111,7 @@ impl Chunk for Fetched {
     /// The packer gives no hints for fetched sequences.
     fn prefetch(&self, _: u32, _: Ahead) {}
 
-    /// The reader has the chunk itself warn and count its errors.
+    /// The reader lets the chunk itself warn and count errors.
     fn warn(&self) {}
 
     fn errors(&self) -> &dyn ChunkErrors {

@@ -1,18 +1,18 @@
-//! A deserializer's file between two uses: open, or closed to save its descriptor.
+//! A deserializer's file between uses: open, or closed to save a file descriptor.
 
 use crate::Result;
 use crate::file::{DataFile, FileState};
 
-/// A file that is open, or that is opened again for each use. A process may have few descriptors, often 1024, and the list of
-/// files of a deserializer may be longer.
+/// A file that stays open or is reopened for each use. A process may be limited to few descriptors,
+/// often 1024, and a deserializer may have more files.
 pub enum FileHandle {
     /// Stays open.
     Open(DataFile),
-    /// Is opened for each use, and refused if it is not what it was.
+    /// Reopened for each use, and rejected if it has changed.
     Closed {
         /// Its path.
         path: Box<str>,
-        /// What it was when it was opened first.
+        /// Its state when it was first opened.
         state: FileState,
     },
 }
@@ -26,7 +26,7 @@ impl FileHandle {
         Ok(FileHandle::Closed { path: file.path().into(), state: file.state()? })
     }
 
-    /// The open file. Fails if the file was changed or replaced since it was opened first.
+    /// Returns the open file. Fails if the file was changed or replaced since it was first opened.
     pub fn get(&self) -> Result<DataFile> {
         match self {
             FileHandle::Open(file) => Ok(file.clone()),
@@ -42,7 +42,7 @@ impl FileHandle {
         }
     }
 
-    /// Bytes of memory that are held for reading the file.
+    /// Bytes of memory held for reading the file.
     pub fn memory(&self) -> u64 {
         match self {
             FileHandle::Open(file) => file.memory(),
@@ -50,7 +50,7 @@ impl FileHandle {
         }
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub fn size(&self) -> Result<u64> {
         match self {
             FileHandle::Open(file) => file.size(),

@@ -1,8 +1,10 @@
-//! What the index caches of text files and of label files have in common: CNTK's layout, and what this library adds to it.
+//! Common parts of the index caches of text files and label files: CNTK's layout, and this
+//! library's addition.
 //!
-//! A cache is a header and a record for each sequence, of four numbers each. After them this library writes one more record,
-//! with the state of the data. CNTK 2.7 reads as many records as the header says, of either kind of cache, and so ignores it.
-//! CNTK itself trusts any cache that is not older than its data.
+//! A cache is a header and one record per sequence, each of four numbers. This library appends one
+//! more record with the state of the data file. CNTK 2.7 reads only the number of records in the
+//! header, for either kind of cache, and so ignores it. CNTK itself trusts any cache that is not
+//! older than its data.
 
 use crate::file::{DataFile, FileState, NewFile, address};
 use byteorder::{ByteOrder, LE};
@@ -11,15 +13,15 @@ use std::io;
 use std::path::Path;
 
 const MAGIC: u64 = 0x636e_746b_5f69_6478;
-/// Begins the record of the data: "dataFile".
+/// Begins the record of the data file: "dataFile".
 const DATA_MAGIC: u64 = 0x656c_6946_6174_6164;
 const VERSION: u64 = 1;
-/// Bytes of the header: magic, version, number of records, offset of the first one.
+/// Size of the header in bytes: magic, version, number of records, offset of the first one.
 pub const HEADER: usize = 32;
-/// Bytes of a record: key, samples, padding, offset, size, padding.
+/// Size of a record in bytes: key, samples, padding, offset, size, padding.
 pub const RECORD: usize = 32;
 
-/// Whether this process writes caches: of several MPI workers only that of rank 0 does.
+/// Whether this process writes caches: among MPI workers, only rank 0 does.
 pub fn is_writer() -> bool {
     std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
 }
@@ -28,15 +30,15 @@ pub fn is_first(rank: &str) -> bool {
     rank.trim().parse::<i64>().unwrap_or(0) == 0
 }
 
-/// Why the header of a cache is refused.
+/// Why a cache is rejected.
 pub(crate) type Unfit = &'static str;
 
-/// The numbers of the header of a cache of `sequences` sequences.
+/// The header of a cache with `sequences` sequences.
 pub fn header(sequences: usize) -> [u64; 4] {
     [MAGIC, VERSION, sequences as u64, HEADER as u64]
 }
 
-/// Checks the header of a cache of `size` bytes; gives the number of its sequences.
+/// Checks the header of a cache of `size` bytes, and returns the number of sequences.
 pub fn read_header(cache: &DataFile, size: u64) -> std::result::Result<usize, Unfit> {
     let mut bytes = [0; HEADER];
     cache.read_exact_at(0, &mut bytes).map_err(|_| "it has no header")?;
@@ -50,14 +52,14 @@ pub fn read_header(cache: &DataFile, size: u64) -> std::result::Result<usize, Un
     Ok(sequences as usize)
 }
 
-/// The record of the state of the data.
+/// The record of the data file's state.
 pub fn data_record(data: &FileState) -> [u64; 4] {
     let (seconds, nanoseconds) = data.modified;
     [DATA_MAGIC, data.size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()]
 }
 
-/// Compares the data with their state that a cache of `size` bytes records, and gives whether it records one: caches that
-/// CNTK wrote do not.
+/// Compares the data file with the state recorded in a cache of `size` bytes. Returns whether the
+/// cache records a state: those written by CNTK do not.
 pub fn check_data(
     cache: &DataFile,
     size: u64,
@@ -74,7 +76,7 @@ pub fn check_data(
     if recorded[0] != DATA_MAGIC {
         return Ok(false);
     }
-    // Archives such as those of tar restore the time in whole seconds.
+    // Archivers such as tar restore the time in whole seconds.
     let in_seconds = [recorded[0], recorded[1], recorded[2], 0];
     match [recorded, in_seconds].contains(&data_record(data)) {
         true => Ok(true),
@@ -82,22 +84,23 @@ pub fn check_data(
     }
 }
 
-/// The four numbers of a header or a record.
+/// Decodes a header or a record.
 pub fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
     let mut words = [0; 4];
     LE::read_u64_into(bytes, &mut words);
     words
 }
 
-/// The bytes of a header or a record.
+/// Encodes a header or a record.
 pub fn bytes(words: [u64; 4]) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
     LE::write_u64_into(&words, &mut bytes);
     bytes
 }
 
-/// Writes a cache in place of one that is there, unless the data have changed while they were indexed. Nothing is left of a
-/// cache that is not complete. Fails with [`io::ErrorKind::ResourceBusy`] if another process or thread is writing it.
+/// Writes a cache, replacing an existing one, unless the data changed while they were indexed. An
+/// incomplete cache is removed. Fails with [`io::ErrorKind::ResourceBusy`] if another process or
+/// thread is writing the cache.
 pub fn write(
     path: &str,
     write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -111,7 +114,7 @@ pub fn write(
     }
 }
 
-/// Whether a cache that could not be written is no loss: another process or thread is writing it.
+/// Whether the cache could not be written only because another process or thread is writing it.
 pub fn is_written_by_other(cause: &io::Error) -> bool {
     cause.kind() == io::ErrorKind::ResourceBusy
 }

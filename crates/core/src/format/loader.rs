@@ -1,7 +1,8 @@
-//! The threads that user code runs on: one, unless it is declared to be safe for several.
+//! The threads that run user code: one, unless the code is declared thread-safe.
 //!
-//! They are not the library's pool, because user code may wait for a reader of this library, whose loading needs the pool.
-//! When the process ends, so do they: see [`crate::runtime::exit`].
+//! They are separate from the library's pool, because user code may wait for a reader of this
+//! library, whose loading needs the pool. They end when the process exits: see
+//! [`crate::runtime::exit`].
 
 use crate::error::ExceptionClass;
 use crate::memory::{Held, Meter};
@@ -16,31 +17,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// Work for a loading thread. It is given false, and must not run or drop anything of the user's, once the process ends.
+/// Work for a loading thread. It gets `false` once the process is exiting, and must then neither
+/// run nor drop user objects.
 type Job = Box<dyn FnOnce(bool) + Send>;
 
-/// Threads that work off a queue.
+/// Threads that process a queue of jobs.
 pub(crate) struct Loader {
-    shared: Arc<Shared>,
+    shared: Arc<LoaderState>,
     ids: Vec<ThreadId>,
     process: Process,
-    /// Counts the memory of the chunks that were loaded here.
+    /// Counts the memory of the chunks loaded here.
     meter: Meter,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct LoaderState {
+    queue: Mutex<JobQueue>,
     changed: Condvar,
-    /// Taken by whoever ends the threads.
+    /// Taken by the first caller that ends the threads.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct JobQueue {
     jobs: VecDeque<Job>,
     running: usize,
-    /// The threads end once no jobs are left.
+    /// The threads end once the queue is empty.
     is_closed: bool,
 }
 
@@ -53,7 +55,7 @@ impl Loader {
             process: Process::current(),
             meter: Meter::default(),
         };
-        let group: Weak<Shared> = Arc::downgrade(&loader.shared);
+        let group: Weak<LoaderState> = Arc::downgrade(&loader.shared);
         exit::end_with_process(group);
         for _ in 0..threads.max(1) {
             let shared = Arc::clone(&loader.shared);
@@ -80,17 +82,17 @@ impl Loader {
         self.meter.bytes()
     }
 
-    /// Counts the bytes of a chunk for as long as the returned object lives.
+    /// Counts the bytes of a chunk while the returned object lives.
     pub fn hold(&self, bytes: usize) -> Held {
         self.meter.hold(bytes)
     }
 
-    /// Runs `job` on one of the threads, after those that were given before; returns at once. The job is given false once
-    /// the process ends: then it must neither run nor drop anything of the user's.
+    /// Queues `job` for one of the threads and returns at once. The job gets `false` once the
+    /// process is exiting; it must then neither run nor drop user objects.
     pub fn spawn(&self, job: impl FnOnce(bool) + Send + 'static) {
         let mut queue = self.shared.queue.lock();
         if queue.is_closed {
-            // The process ends, and the threads may be gone.
+            // The process is exiting, and the threads may be gone.
             drop(queue);
             return job(false);
         }
@@ -99,7 +101,7 @@ impl Loader {
         self.shared.changed.notify_all();
     }
 
-    /// Drops something of the user's on one of the threads.
+    /// Drops a user object on one of the threads.
     pub fn release(&self, thing: impl Send + 'static) {
         self.spawn(move |may_run| match may_run {
             true => drop(thing),
@@ -107,8 +109,8 @@ impl Loader {
         });
     }
 
-    /// Waits until all jobs are done, and whatever they held is dropped. Does nothing on one of the threads, which would
-    /// wait for itself.
+    /// Waits until all jobs are finished and have dropped everything they held. Does nothing on one
+    /// of the threads itself, which would deadlock.
     pub fn drain(&self) {
         if !self.process.is_current() || self.is_here() {
             return;
@@ -121,14 +123,14 @@ impl Loader {
         });
     }
 
-    /// Whether this is one of the threads.
+    /// Whether the current thread is one of these threads.
     fn is_here(&self) -> bool {
         self.ids.contains(&sync::thread::current().id())
     }
 }
 
-impl Shared {
-    /// Has the threads end, and gives those that the caller may wait for.
+impl LoaderState {
+    /// Tells the threads to end, and returns those that the caller may join.
     fn close(&self) -> impl Iterator<Item = JoinHandle<()>> {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
@@ -144,7 +146,8 @@ impl Shared {
                 queue.running += 1;
                 drop(queue);
                 let inside = exit::enter();
-                // Panics of user code are caught where they become errors; here a job must only not end the thread.
+                // Panics of user code are caught where they become errors; this only keeps a job
+                // from ending the thread.
                 let _ = catch_unwind(AssertUnwindSafe(|| job(inside.is_some())));
                 if inside.is_some() {
                     exit::count_job();
@@ -162,18 +165,18 @@ impl Shared {
     }
 }
 
-impl ForeignThreads for Shared {
+impl ForeignThreads for LoaderState {
     fn end(&self, deadline: Instant) {
         self.close().for_each(|thread| exit::join_until(thread, deadline));
     }
 }
 
 impl Drop for Loader {
-    /// Waits for the jobs that are left, as to release chunks.
+    /// Waits for the remaining jobs, such as releasing chunks.
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // In a forked child there are no such threads.
-            // Nor may their handles be dropped, so what they are in is leaked.
+            // A forked child does not have these threads, and must not drop their handles either.
+            // So leak their owner.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }
@@ -189,7 +192,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn jobs_run_in_order_and_all_of_them_before_the_end() {
+    fn jobs_run_in_order_and_finish_before_drop() {
         let done = Arc::new(AtomicUsize::new(0));
         let loader = Loader::start(1).expect("a thread");
         for i in 0..100 {
@@ -217,7 +220,7 @@ mod schedules {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn every_job_runs_once_and_before_the_end() {
+    fn every_job_runs_once_before_drop() {
         explore::random("users' threads: jobs, waiting, nested work, end", || {
             let done = Arc::new(AtomicUsize::new(0));
             let loader = Arc::new(Loader::start(2).expect("threads"));
@@ -240,9 +243,9 @@ mod schedules {
         });
     }
 
-    /// A job may be what drops the last owner of the threads.
+    /// A job may drop the last owner of the threads.
     #[test]
-    fn threads_may_end_on_one_of_them() {
+    fn loader_may_be_dropped_on_its_own_thread() {
         explore::random("users' threads: ended by one of themselves", || {
             let loader = Arc::new(Loader::start(2).expect("threads"));
             let its = Arc::clone(&loader);

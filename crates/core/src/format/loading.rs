@@ -1,11 +1,14 @@
-//! Chunks on their way into memory. Loading is started, never waited for where it runs.
+//! Loading of chunks. Loads are started on one thread and awaited on another.
 //!
-//! [`ChunkSource::start`] starts the jobs that a chunk needs, each on the threads of the deserializer that has the data: the
-//! pool for the library's formats, the [`Loader`] for users' code. It returns a [`Load`] at once. A wrapper makes its load of
-//! that of the wrapped deserializer, a bundle of those of its members; the thread that waits for the load puts the chunk
-//! together. So no thread of the pool ever waits for a load, and users' code may wait for readers of this library.
+//! [`ChunkSource::start`] starts the jobs that a chunk needs, each on the threads of the
+//! deserializer that has the data: the pool for the library's formats, the [`Loader`] for users'
+//! code. It returns a [`Load`] at once. A wrapper builds its load from the wrapped deserializer's
+//! load, a bundle from those of its members; the thread that waits for the load assembles the
+//! chunk. So no pool thread ever waits for a load, and users' code may wait for readers of this
+//! library.
 //!
-//! Whatever is loaded for a reader has ended when the reader is destroyed: users' code may be unloaded then.
+//! All loads for a reader end before the reader is destroyed, because users' code may be unloaded
+//! after that.
 
 use super::loader::Loader;
 use super::{Chunk, ChunkSource};
@@ -20,14 +23,14 @@ use std::sync::{Arc, Weak};
 
 type Outcome = Result<Arc<dyn Chunk>>;
 
-/// A chunk that is being loaded, or was. Clones are the same load. Jobs that have not begun when nobody has the load any more
-/// never do.
+/// A chunk that is being loaded or has been loaded. Clones share one load. Once the last clone is
+/// dropped, jobs that have not started are skipped.
 #[derive(Clone)]
 pub struct Load(Progress);
 
 #[derive(Clone)]
 enum Progress {
-    /// It has ended. An image that is a chunk by itself is loaded without a job, and without memory for one.
+    /// Finished. A single image as a chunk is loaded without a job, and without allocating one.
     Loaded(Arc<dyn Chunk>),
     Started(Arc<Step>),
 }
@@ -35,11 +38,11 @@ enum Progress {
 pub(super) enum Step {
     /// Runs on some thread.
     Job(Slot),
-    /// Put together from other loads by whoever waits.
+    /// Assembled from other loads by the thread that waits.
     Made(Vec<Load>, Box<Make>),
 }
 
-/// Makes a chunk of the chunks of other loads, in their order.
+/// Makes a chunk from the chunks of other loads, in their order.
 type Make = dyn Fn(&[Arc<dyn Chunk>]) -> Arc<dyn Chunk> + Send + Sync;
 
 /// The result of a job.
@@ -64,7 +67,7 @@ impl Wake for Step {
 }
 
 impl Load {
-    /// One that has ended.
+    /// Creates a finished load.
     pub fn done(outcome: Outcome) -> Load {
         Load(match outcome {
             Ok(chunk) => Progress::Loaded(chunk),
@@ -72,7 +75,8 @@ impl Load {
         })
     }
 
-    /// Of several loads, at least one. It fails if one of them does, with the error of the first in their order.
+    /// Combines loads, at least one. The load fails if any of them does, with the error of the
+    /// first such load in their order.
     pub fn of(
         loads: Vec<Load>,
         make: impl Fn(&[Arc<dyn Chunk>]) -> Arc<dyn Chunk> + Send + Sync + 'static,
@@ -80,12 +84,12 @@ impl Load {
         Load(Progress::Started(Arc::new(Step::Made(loads, Box::new(make)))))
     }
 
-    /// The same load with another chunk around that of this one.
+    /// Wraps the chunk of this load in another chunk.
     pub fn wrapped(self, wrap: impl Fn(Arc<dyn Chunk>) -> Arc<dyn Chunk> + Send + Sync + 'static) -> Load {
         Load::of(vec![self], move |chunks| wrap(Arc::clone(&chunks[0])))
     }
 
-    /// Does not keep the load alive.
+    /// Returns a reference that does not keep the load alive.
     pub fn downgrade(&self) -> WeakLoad {
         match &self.0 {
             Progress::Loaded(chunk) => WeakLoad(WeakProgress::Loaded(Arc::downgrade(chunk))),
@@ -93,7 +97,7 @@ impl Load {
         }
     }
 
-    /// Whether a job has failed, so that another load may fare better.
+    /// Whether a job has failed, so that loading again may succeed.
     pub fn has_failed(&self) -> bool {
         let Progress::Started(step) = &self.0 else { return false };
         match &**step {
@@ -102,8 +106,8 @@ impl Load {
         }
     }
 
-    /// Waits for the chunk. A call that is cancelled leaves it for the next one. Never on a thread of the pool, which may have to
-    /// do the loading.
+    /// Waits for the chunk. If the call is cancelled, the next call can still wait for it. Must not
+    /// be called on a pool thread, which may be needed for loading.
     pub fn wait(&self) -> Outcome {
         let step = match &self.0 {
             Progress::Loaded(chunk) => return Ok(Arc::clone(chunk)),
@@ -118,7 +122,7 @@ impl Load {
         }
     }
 
-    /// Waits until all jobs have ended, in failure or not. An error if the call is cancelled.
+    /// Waits until all jobs have succeeded or failed. Fails if the call is cancelled.
     pub fn settle(&self) -> Result<()> {
         let Progress::Started(step) = &self.0 else { return Ok(()) };
         let slot = match &**step {
@@ -141,12 +145,12 @@ impl Load {
     }
 }
 
-/// The error of what is not loaded because the process ends.
+/// The error of a load that is refused because the process is exiting.
 fn nothing_more() -> Error {
     exit::refusal("nothing is loaded any more")
 }
 
-/// A [`Load`] for as long as somebody else has it.
+/// A [`Load`] that lives only while another owner has it.
 pub struct WeakLoad(WeakProgress);
 
 enum WeakProgress {
@@ -155,7 +159,7 @@ enum WeakProgress {
 }
 
 impl WeakLoad {
-    /// The load, if somebody still has it.
+    /// Returns the load, if another owner still has it.
     pub fn upgrade(&self) -> Option<Load> {
         Some(Load(match &self.0 {
             WeakProgress::Loaded(chunk) => Progress::Loaded(chunk.upgrade()?),
@@ -168,12 +172,12 @@ impl WeakLoad {
 pub struct Starter {
     pool: Pool,
     session: Arc<Session>,
-    /// The call that jobs on the pool belong to.
+    /// The call to which jobs on the pool belong.
     call: Current,
 }
 
 impl Starter {
-    /// Has the pool load a chunk of `source`.
+    /// Loads a chunk of `source` on the pool.
     pub fn on_pool<S: Send + Sync + 'static>(
         &self,
         source: &Arc<S>,
@@ -186,7 +190,7 @@ impl Starter {
         result
     }
 
-    /// Has users' threads load a chunk of `source`.
+    /// Loads a chunk of `source` on users' threads.
     pub(crate) fn on_loader<S: Send + Sync + 'static>(
         &self,
         loader: &Arc<Loader>,
@@ -200,8 +204,8 @@ impl Starter {
         result
     }
 
-    /// The job holds nothing of the source's before it begins, and nothing when the session has ended. It is given false once the
-    /// process ends.
+    /// Creates a job and its load. The job owns nothing of the source before it starts or after the
+    /// session has ended. It gets `false` once the process is exiting.
     fn job<S: Send + Sync + 'static>(
         &self,
         source: &Arc<S>,
@@ -212,7 +216,7 @@ impl Starter {
         let (step, source) = (Arc::downgrade(&started), Arc::downgrade(source));
         let session = Arc::clone(&self.session);
         let job = move |may_run: bool| {
-            // Perhaps nobody has the load any more.
+            // The load may have been dropped already.
             let Some(step) = step.upgrade() else { return };
             let Step::Job(slot) = &*step else { return };
             let end = |outcome| {
@@ -223,7 +227,7 @@ impl Starter {
                 return end(Err(nothing_more()));
             }
             if !session.begin() {
-                return end(Err(Error::internal("The reader has ended that a chunk was loaded for.")));
+                return end(Err(Error::internal("A chunk was loaded for a reader that has ended.")));
             }
             let source = source.upgrade();
             let outcome = catch_unwind(AssertUnwindSafe(|| match &source {
@@ -232,7 +236,8 @@ impl Starter {
             }));
             let panicked = |_| Err(Error::internal(format!("Loading chunk {chunk} panicked.")));
             end(outcome.unwrap_or_else(panicked));
-            // Perhaps the last owners of a chunk and of the deserializer, whose destructors may be the user's code.
+            // These may be the last owners of a chunk and of the deserializer, whose destructors
+            // may be user code.
             drop(step);
             drop(source);
             session.end();
@@ -243,29 +248,29 @@ impl Starter {
 
 /// State shared by the loads of one reader.
 struct Session {
-    state: Mutex<State>,
-    /// No load is running any more.
+    state: Mutex<SessionState>,
+    /// Signalled when no load is running.
     idle: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// No load begins any more.
+struct SessionState {
+    /// No more loads may start.
     has_ended: bool,
     running: usize,
-    /// Users' threads that have got jobs.
+    /// Users' threads that were given jobs.
     loaders: Vec<Arc<Loader>>,
 }
 
 impl Session {
-    /// Whether a load may begin now; it must [end](Session::end) then.
+    /// Returns whether a load may start now. If so, it must call [`Session::end`] later.
     fn begin(&self) -> bool {
         let mut state = self.state.lock();
         state.running += usize::from(!state.has_ended);
         !state.has_ended
     }
 
-    /// A load has ended, and has dropped all that is the deserializer's.
+    /// Records that a load has ended and dropped everything of the deserializer's.
     fn end(&self) {
         let mut state = self.state.lock();
         state.running -= 1;
@@ -286,22 +291,22 @@ impl Session {
     }
 }
 
-/// Loads the chunks of a source, and ends that when it is dropped: loads that have not begun never do, and it waits for those
-/// that have.
+/// Loads the chunks of a source. Dropping it prevents loads from starting and waits for those that
+/// are running.
 pub struct Loads {
     source: Arc<dyn ChunkSource>,
     starter: Starter,
 }
 
 impl Loads {
-    /// Loads that outlive the calls that start them.
+    /// Creates loads that outlive the calls that start them.
     pub fn new(source: Arc<dyn ChunkSource>, pool: Pool) -> Loads {
         let session = Arc::new(Session { state: Mutex::default(), idle: Condvar::new() });
         let call = cancel::apart(Current::get);
         Loads { source, starter: Starter { pool, session, call } }
     }
 
-    /// Loads that are part of this call, and end early if it is cancelled.
+    /// Creates loads that are part of this call, and end early if it is cancelled.
     pub fn of_this_call(source: Arc<dyn ChunkSource>, pool: Pool) -> Loads {
         let mut loads = Loads::new(source, pool);
         loads.starter.call = Current::get();
@@ -313,7 +318,7 @@ impl Loads {
         Arc::clone(&self.source).start(chunk, &self.starter)
     }
 
-    /// Loads a chunk, and waits for it.
+    /// Loads a chunk and waits for it.
     pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         self.start(chunk).wait()
     }
@@ -322,7 +327,7 @@ impl Loads {
     fn finish(&self) {
         let Starter { pool, session, .. } = &self.starter;
         exit::outside(|| {
-            // A thread of the pool has to do the pool's work itself, or it might wait for it in vain.
+            // A pool thread must do pool work itself, or it might wait for that work forever.
             while !session.is_idle() && !exit::has_lost_threads() {
                 if !pool.help() {
                     let mut state = session.state.lock();
@@ -339,7 +344,7 @@ impl Drop for Loads {
     fn drop(&mut self) {
         self.starter.session.state.lock().has_ended = true;
         self.finish();
-        // Chunks go back to the user on threads of their own.
+        // Their own threads return chunks to the user.
         let loaders = std::mem::take(&mut self.starter.session.state.lock().loaders);
         loaders.iter().for_each(|loader| loader.drain());
     }
@@ -362,8 +367,8 @@ mod schedules {
     use crate::stream::StreamInfo;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Chunks without data. An odd chunk cannot be loaded, and chunk 6 panics.
-    struct Source {
+    /// Chunks without data. Loading an odd chunk fails, and loading chunk 6 panics.
+    struct TestSource {
         loader: Option<Arc<Loader>>,
         loading: AtomicUsize,
     }
@@ -376,10 +381,10 @@ mod schedules {
         }
     }
 
-    impl Source {
-        fn new(with_loader: bool) -> Arc<Source> {
+    impl TestSource {
+        fn new(with_loader: bool) -> Arc<TestSource> {
             let loader = with_loader.then(|| Arc::new(Loader::start(2).expect("threads")));
-            Arc::new(Source { loader, loading: AtomicUsize::new(0) })
+            Arc::new(TestSource { loader, loading: AtomicUsize::new(0) })
         }
 
         fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
@@ -394,7 +399,7 @@ mod schedules {
         }
     }
 
-    impl ChunkSource for Source {
+    impl ChunkSource for TestSource {
         fn streams(&self) -> &[StreamInfo] {
             &[]
         }
@@ -434,9 +439,9 @@ mod schedules {
         }
     }
 
-    /// Loads chunks, waits for some of them, lets go of others, and ends the reader while loads run.
+    /// Loads chunks, waits for some, drops others, and drops the reader while loads run.
     fn use_and_drop(with_loader: bool) {
-        let (source, pool) = (Source::new(with_loader), Pool::of_model(2));
+        let (source, pool) = (TestSource::new(with_loader), Pool::of_model(2));
         let loads = Loads::new(Arc::clone(&source) as Arc<dyn ChunkSource>, pool);
         let mut started: Vec<_> = [2, 3, 4, 6, 8].map(|chunk| loads.start(chunk)).into();
         drop(started.remove(2));
@@ -446,7 +451,7 @@ mod schedules {
         assert!(started[2].wait().is_err());
         let last = started.pop().expect("the last one");
         drop(loads);
-        // All that runs for a reader has ended when it is dropped: nothing else has the source.
+        // Everything that ran for the reader ended when it was dropped, and released the source.
         assert_eq!(source.loading.load(Ordering::SeqCst), 0);
         drop((last, started));
         assert_eq!(Arc::strong_count(&source), 1);
@@ -460,17 +465,17 @@ mod schedules {
     }
 
     #[test]
-    fn loads_on_threads_of_their_own_end_with_the_reader() {
+    fn loads_on_user_threads_end_with_the_reader() {
         explore::random("loading on users' threads, waited for, let go, dropped while busy", || {
             use_and_drop(true);
         });
     }
 
-    /// On a thread of the pool, waiting means doing the pool's work.
+    /// A pool thread waits by doing pool work.
     #[test]
-    fn loads_may_be_dropped_on_a_thread_of_the_pool() {
+    fn loads_may_be_dropped_on_a_pool_thread() {
         explore::random("loading on the pool, dropped on a thread of it", || {
-            let (source, pool) = (Source::new(false), Pool::of_model(1));
+            let (source, pool) = (TestSource::new(false), Pool::of_model(1));
             let loads = Loads::new(Arc::clone(&source) as Arc<dyn ChunkSource>, pool.clone());
             let started = [2, 4].map(|chunk| loads.start(chunk));
             let (ended, end) = crate::runtime::sync::mpsc::sync_channel(1);

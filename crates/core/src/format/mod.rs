@@ -1,9 +1,10 @@
 //! Deserializers: from bytes to chunks of sequences.
 //!
-//! There are two kinds. A [`Deserializer`] knows its sequences before any data are loaded: which chunks there are, how long
-//! each sequence is, what key it has. Of a [`ListingDeserializer`] only the number of chunks is known, and a chunk lists its
-//! sequences when it is loaded. What they have in common is [`ChunkSource`]: streams, and chunks to be loaded, immutable and
-//! shared. Sequences of either kind may have to be [fetched](fetch) one by one from their loaded chunk.
+//! There are two kinds. A [`Deserializer`] knows its sequences before any data are loaded: its
+//! chunks, and the length and key of each sequence. A [`ListingDeserializer`] knows only the number
+//! of its chunks; each chunk lists its sequences once it is loaded. Both are a [`ChunkSource`]:
+//! they have streams, and load chunks that are immutable and shared. Sequences of either kind may
+//! have to be [fetched](fetch) one by one from their loaded chunk.
 
 pub mod buffer;
 pub mod check;
@@ -41,7 +42,8 @@ pub struct ChunkInfo {
     pub sequences: u32,
 }
 
-/// Declared lengths of a chunk's sequences: what minibatches, windows and epochs are measured in.
+/// Declared lengths of a chunk's sequences: the unit in which minibatches, windows and epochs are
+/// measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lengths<'a> {
     /// Every sequence is one sample long.
@@ -87,23 +89,23 @@ impl Listing<'_> {
 /// How much of a table of chunks is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexProgress {
-    /// Number of chunks that are known: the first ones of the data.
+    /// Number of known chunks, counted from the start of the data.
     pub chunks: usize,
-    /// There are no others.
+    /// The known chunks are all there are.
     pub all: bool,
 }
 
-/// The table of chunks: all that the order of sequences depends on.
+/// The table of chunks, which alone determines the order of sequences.
 pub trait ChunkTable: Send + Sync {
-    /// All chunks, in the data's order. May be empty. Waits until an incremental table is complete; if that fails, these are
-    /// the chunks before the failure.
+    /// All chunks, in the data's order. May be empty. Waits until an incremental table is complete;
+    /// if that fails, returns the chunks before the failure.
     fn chunks(&self) -> &[ChunkInfo];
 
-    /// Declared lengths of the sequences of a chunk that is known.
+    /// Declared lengths of the sequences of a known chunk.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
 
-    /// The table as an incremental one; `None` if it was complete from the start. Only callers
-    /// that must not wait for the last chunk have to ask.
+    /// The table as an incremental one; `None` if it was complete from the start. Needed only by
+    /// callers that must not wait for the last chunk.
     fn incremental(&self) -> Option<&dyn IncrementalTable>;
 }
 
@@ -123,7 +125,8 @@ pub trait IncrementalTable {
 /// Queries on tables of both kinds. The blanket implementation is the only one, so a wrapper
 /// cannot answer differently from the table that it wraps.
 pub trait ChunkTableExt: ChunkTable {
-    /// Size of a chunk; `None` past the last one. May wait and fail, see [`IncrementalTable::wait_for`].
+    /// Size of a chunk; `None` past the last one. May wait and fail, see
+    /// [`IncrementalTable::wait_for`].
     fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
         match self.incremental() {
             Some(table) => table.wait_for(chunk),
@@ -140,23 +143,25 @@ pub trait ChunkTableExt: ChunkTable {
 
 impl<T: ChunkTable + ?Sized> ChunkTableExt for T {}
 
-/// Facts about a source of chunks. A wrapper changes those in which it differs, and takes over the others.
+/// Facts about a source of chunks. A wrapper changes the facts in which it differs and copies the
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceFacts {
-    /// Sequences of loaded chunks have to be fetched, see [`fetch`].
+    /// Sequences of loaded chunks have to be fetched; see [`fetch`].
     pub is_fetched: bool,
-    /// Fetched sequences are read ahead: always one minibatch, as CNTK 2.7 does, because what a minibatch draws at random is
-    /// drawn even if the minibatch is dropped. Otherwise nothing is fetched that the caller may not get.
+    /// Fetched sequences are prefetched, always by one minibatch, as in CNTK 2.7: a minibatch makes
+    /// its random draws even if it is dropped. If false, nothing is fetched that the caller may not
+    /// get.
     pub is_fetched_ahead: bool,
     /// How chunks are loaded.
     pub loading: Loading,
-    /// It runs code that is not the library's, which must not go on when the process ends: see
+    /// It runs code from outside the library, which must stop when the process exits: see
     /// [`crate::runtime::exit`].
     pub is_foreign: bool,
 }
 
 impl SourceFacts {
-    /// Those of most of the library's formats.
+    /// Facts of most formats in this library.
     pub const ON_POOL: SourceFacts = SourceFacts {
         is_fetched: false,
         is_fetched_ahead: false,
@@ -164,7 +169,7 @@ impl SourceFacts {
         is_foreign: false,
     };
 
-    /// Those of users' deserializers.
+    /// Facts of users' deserializers.
     pub(crate) const BY_USERS: SourceFacts =
         SourceFacts { loading: Loading::ByUsers, is_foreign: true, ..SourceFacts::ON_POOL };
 }
@@ -172,73 +177,81 @@ impl SourceFacts {
 /// How the chunks of a source are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
-    /// Loading does next to nothing, so that it need not be done ahead, nor by another thread.
+    /// Loading does next to nothing, so it happens neither ahead nor on another thread.
     AtOnce,
-    /// By the library's pool; of bundles, whoever loads the members.
+    /// On the library's pool. The members of a bundle are loaded as their own facts say.
     OnPool,
-    /// By users' code alone.
+    /// Only by users' code.
     ByUsers,
 }
 
-/// A source of chunks. Stateless: any thread may load any chunk at any time, and loading twice gives the same data.
+/// A source of chunks. It is stateless: any thread may load any chunk at any time, and loading a
+/// chunk twice gives equal data.
 pub trait ChunkSource: Send + Sync {
-    /// The streams it offers, in the order of their numbers.
+    /// The streams it offers, in order of stream number.
     fn streams(&self) -> &[StreamInfo];
 
-    /// Facts that never change.
+    /// Facts, which never change.
     fn facts(&self) -> SourceFacts;
 
-    /// Starts loading a chunk, on the threads that [`Starter`] offers, and returns at once.
+    /// Starts loading a chunk on the threads that [`Starter`] offers, and returns at once.
+    ///
     /// Wrappers [wrap](Load::wrapped) the load of the wrapped source. Work on the pool may be split
-    /// with rayon's `par_iter`, whose closures are [`carried`](crate::runtime::cancel::carried) so
-    /// that they belong to the same call. Formats compare each file that they read with what it was
-    /// ([`DataFile::if_unchanged`](crate::file::DataFile::if_unchanged)); nobody else does.
+    /// with rayon's `par_iter`; its closures must be [`carried`](crate::runtime::cancel::carried)
+    /// so that they belong to the same call. Only formats check that the files they read are
+    /// unchanged ([`DataFile::if_unchanged`](crate::file::DataFile::if_unchanged)).
     fn start(self: Arc<Self>, chunk: ChunkId, on: &Starter) -> Load;
 
-    /// Appends the keys that minibatches report, truncated ones or others, of sequences whose chunks are loaded.
+    /// Appends the keys that minibatches, truncated or not, report for these sequences. Their
+    /// chunks must be loaded.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
 
-    /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
-    /// as far as they are known before loading; not the values. With `chunks`, covers only that
-    /// many first chunks, which must be known. Formats that are never incremental ignore `chunks`.
+    /// A fingerprint for checkpoints, which differs when the data differ. Covers the chunks, and
+    /// the lengths and keys that are known before loading, but not the values. With `chunks`,
+    /// covers only that many chunks from the start, which must be known. Formats that are never
+    /// incremental ignore `chunks`.
     fn fingerprint(&self, chunks: Option<usize>) -> u64;
 
-    /// Takes samples of the content of the first `chunks` chunks, which must be known, or of all:
-    /// checkpoints carry them beside the fingerprint. Content that cannot be sampled is
+    /// Samples the content of the first `chunks` chunks, which must be known, or of all chunks.
+    /// Checkpoints store the result beside the fingerprint. Content that cannot be sampled is
     /// [skipped](Sampler::skip).
     fn sample_content(&self, chunks: Option<usize>, sampler: &mut Sampler) -> Result<()>;
 
-    /// Memory that it holds now.
+    /// Memory that it holds at present.
     fn memory(&self) -> SourceMemory;
 
-    /// Bytes of the file that `chunkSizeInBytes` would divide into chunks; `None` without a file of its own.
+    /// Size of the file that `chunkSizeInBytes` divides into chunks; `None` if it has no such file.
     fn file_bytes(&self) -> Option<u64>;
 
     /// Its diagnostics; [`NoDiagnostics`](diagnostics::NoDiagnostics) if it has none.
     fn diagnostics(&self) -> &dyn Diagnostics;
 }
 
-/// Facts about the sequences of a deserializer. A wrapper changes those in which it differs, and takes over the others.
+/// Facts about the sequences of a deserializer. A wrapper changes the facts in which it differs and
+/// copies the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceFacts {
     /// How frame mode treats its sequences.
     pub in_frame_mode: InFrameMode,
-    /// Keys count lines or sequences, so that they say nothing about what a sequence belongs to.
+    /// Keys count lines or sequences, so they do not say what a sequence belongs to.
     pub counts_keys: bool,
-    /// Several sequences may be the samples of one ([`SequenceInfo::sample`]).
+    /// Several of its sequences may be the samples of one sequence ([`SequenceInfo::sample`]).
     pub lists_samples: bool,
-    /// Truncated minibatches report the keys of its sequences if it is the last one of a bundle. CNTK 2.7 leaves the keys of
-    /// labels and lattices out, and so reports the key with number 0, which is that of the corpus's first sequence.
+    /// Truncated minibatches report the keys of its sequences if it is the last one of a bundle.
+    /// CNTK 2.7 omits the keys of labels and lattices, and so reports key number 0, the key of the
+    /// corpus's first sequence.
     pub marks_keys: bool,
-    /// Each sequence has one sample that is repeated as often as the reader's first stream has samples for the same key
-    /// (`expandToUtterance`). Its views are [frames](crate::sequence::ViewKind::Frames).
+    /// Each sequence has one sample, which is repeated for every sample that the reader's first
+    /// stream has for the same key (`expandToUtterance`). Its views are
+    /// [frames](crate::sequence::ViewKind::Frames).
     pub is_expanded: bool,
-    /// Listing and matching sequences run users' code: one call after the other, on the thread that opens the reader.
+    /// Listing and matching sequences run users' code, one call at a time, on the thread that opens
+    /// the reader.
     pub is_asked_in_place: bool,
 }
 
 impl SequenceFacts {
-    /// Those of sequences that nothing is special about.
+    /// Facts of sequences with no special properties.
     pub const PLAIN: SequenceFacts = SequenceFacts {
         in_frame_mode: InFrameMode::Whole,
         counts_keys: false,
@@ -251,28 +264,32 @@ impl SequenceFacts {
 
 /// A deserializer whose sequences are known before they are loaded.
 pub trait Deserializer: ChunkTable + ChunkSource + Joinable {
-    /// Facts about its sequences that never change.
+    /// Facts about its sequences, which never change.
     fn sequence_facts(&self) -> SequenceFacts;
 
-    /// Appends the key of each of the given sequences. The keys that minibatches report are other ones where CNTK 2.7 says
-    /// so.
+    /// Appends the key of each of the given sequences. Where CNTK 2.7 reports other keys in
+    /// minibatches, [`ChunkSource::reported_keys`] differs from these.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
 
-    /// Where the sequence with this key is; of several, the one that CNTK finds.
+    /// Finds the sequence with this key; if there are several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
 
-    /// Sorts all that [`Deserializer::find`] looks keys up in, perhaps with the help of the pool. A search sorts what is not
-    /// sorted yet, but searches that run in parallel on the pool must not: while the thread of a search waits for a part of
-    /// the sort, rayon could run another search on it, which would wait for the sort that its own thread has suspended.
+    /// Sorts everything that [`Deserializer::find`] looks up keys in, perhaps on several threads of
+    /// the pool.
+    ///
+    /// A search sorts unsorted tables itself, but searches that run in parallel on the pool must
+    /// not: while a thread waits for a part of the sort, rayon could run another search on it,
+    /// which would then wait for the sort that its own thread has suspended.
     fn prepare_to_find(&self) -> Result<()>;
 }
 
 /// How sequences are listed and matched when deserializers are joined.
 pub trait Joinable {
-    /// Appends what is known of each sequence of a chunk.
+    /// Appends the information about each sequence of a chunk.
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()>;
 
-    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
+    /// Finds the sequence that belongs to `of`, a sequence of another deserializer. Returns its id
+    /// and declared length.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>>;
 }
 
@@ -298,29 +315,29 @@ impl<T: Deserializer + JoinedByKey> Joinable for T {
     }
 }
 
-/// What becomes of a deserializer's sequences in frame mode. Deserializers list whole sequences in every mode;
-/// The engine takes them apart.
+/// How frame mode treats a deserializer's sequences. Deserializers list whole sequences in every
+/// mode; the engine splits them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InFrameMode {
     /// Each frame of the primary's sequence gets the whole sequence.
     Whole,
-    /// Each frame gets the sample of its number; frames past the last sample are invalid.
+    /// Each frame gets the sample with its index; frames past the last sample are invalid.
     Sliced,
-    /// As `Sliced`, but fewer samples than the primary has are an error when the reader is opened.
+    /// Like `Sliced`, but fewer samples than in the primary are an error when the reader is opened.
     SlicedStrictly,
-    /// As `Sliced`, but another number of samples than the primary has is an error when the reader
-    /// is opened. Of no deserializer's own: the engine chooses it.
+    /// Like `Sliced`, but any other number of samples than in the primary is an error when the
+    /// reader is opened. Only the engine sets this; no deserializer does.
     SlicedExactly,
 }
 
-/// A deserializer whose chunks list their sequences when they are loaded ([`Chunk::listing`]). Order is the affair of
-/// the engine's `randomize::local`.
+/// A deserializer whose chunks list their sequences once they are loaded ([`Chunk::listing`]). The
+/// engine's `randomize::local` orders them.
 pub trait ListingDeserializer: ChunkSource {
     /// Number of chunks.
     fn chunk_count(&self) -> u32;
 }
 
-/// Passes on what `other_of` makes of ids, a few at a time, so that no memory has to be allocated.
+/// Maps ids with `other_of` and passes them to `use_block` in blocks, without allocating.
 pub fn by_blocks(
     ids: &[SequenceId],
     other_of: impl Fn(&SequenceId) -> SequenceId,
@@ -344,7 +361,7 @@ pub enum AnyDeserializer {
 }
 
 impl AnyDeserializer {
-    /// What both kinds have in common.
+    /// The part that both kinds share.
     pub fn source(&self) -> Arc<dyn ChunkSource> {
         match self {
             AnyDeserializer::Known(deserializer) => Arc::clone(deserializer) as Arc<dyn ChunkSource>,
@@ -356,7 +373,7 @@ impl AnyDeserializer {
 /// Memory that a deserializer holds, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SourceMemory {
-    /// Chunks, wherever they are in use, and memory that is kept for the next ones.
+    /// Chunks, wherever they are in use, and memory kept for later ones.
     pub chunks: u64,
     /// Tables of chunks, sequences and keys.
     pub index: u64,
@@ -370,46 +387,49 @@ impl std::ops::Add for SourceMemory {
     }
 }
 
-/// The data of a chunk's sequences. No method has a default, so that a wrapper cannot forget to ask
-/// the chunk that it wraps. Chunks that wrap no other one implement [`LeafChunk`].
+/// The data of a chunk's sequences. No method has a default, so a wrapper cannot forget to ask the
+/// chunk that it wraps. Chunks that wrap no other chunk implement [`LeafChunk`].
 pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
-    /// The data of a sequence in the chunk's first streams, as many as `loaded` has elements: what [`Chunk::sequence`] says
-    /// of each. Chunks that have to look for a sequence do that once for all of its streams.
+    /// Gets the data of a sequence in the chunk's first `loaded.len()` streams, as
+    /// [`Chunk::sequence`] would return them. Chunks that have to search for a sequence do so once
+    /// for all streams.
     fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]);
 
-    /// The error with which the read of a sequence fails that is [invalid](Loaded::Invalid) in a
-    /// stream. `None` if it is merely left out. For data that CNTK refuses only when they are
-    /// needed.
+    /// The error of reading a sequence that is [invalid](Loaded::Invalid) in a stream; `None` if it
+    /// is merely left out. For data that CNTK rejects only when they are needed.
     fn failure(&self, stream: usize, index: u32) -> Option<Error>;
 
-    /// Whether the sequences of a stream are [expanded](SequenceFacts::is_expanded) to the length of those of the first
-    /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
+    /// Whether the sequences of a stream are [expanded](SequenceFacts::is_expanded) to the length
+    /// of the first stream's. Wrappers that replace the data of the first stream must [`expand`]
+    /// these again.
     fn is_expanded(&self, stream: usize) -> bool;
 
-    /// Asks the processor for the memory that [`Chunk::sequence`] is going to look up, in the order of the look-ups: first
-    /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
+    /// Prefetches memory that [`Chunk::sequence`] will access, in the order of the accesses: first
+    /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint, which may do
+    /// nothing.
     fn prefetch(&self, index: u32, ahead: Ahead);
 
-    /// Logs warnings about its data. The reader calls this in the order of the timeline, when the chunk enters the window,
-    /// before [`ChunkErrors::commit`].
+    /// Logs warnings about its data. The reader calls this in timeline order, when the chunk enters
+    /// the window, before [`ChunkErrors::commit`].
     fn warn(&self);
 
-    /// The errors met while this chunk was loaded; [`NoErrors`] if its format tolerates none.
+    /// The errors found while this chunk was loaded; [`NoErrors`] if its format tolerates none.
     fn errors(&self) -> &dyn ChunkErrors;
 
-    /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
-    /// chunk's first stream among those of the reader. May be called by several threads at once.
+    /// Fetches a sequence in the streams for which [`Chunk::sequence`] does not have it ready.
+    /// `first` is the reader's number for this chunk's first stream. May be called by several
+    /// threads at once.
     fn fetch(&self, index: u32, first: usize, parts: &mut fetch::Parts) -> Result<()>;
 
     /// Its sequences, if the chunk lists them ([`ListingDeserializer`]).
     fn listing(&self) -> Option<Listing<'_>>;
 }
 
-/// A chunk that wraps no other one. Defaults are for formats without the feature in question.
-/// Wrappers must not implement this: they implement [`Chunk`].
+/// A chunk that wraps no other chunk. The defaults are for formats without the feature in question.
+/// Wrappers must implement [`Chunk`] instead.
 pub trait LeafChunk: Send + Sync {
     /// See [`Chunk::sequence`].
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
@@ -461,7 +481,8 @@ impl<T: LeafChunk> Chunk for T {
         LeafChunk::failure(self, stream, index)
     }
 
-    /// Bundles expand: a chunk of one deserializer has no other stream to take the length from.
+    /// Only bundles expand: a chunk of one deserializer has no other stream to take the length
+    /// from.
     fn is_expanded(&self, _stream: usize) -> bool {
         false
     }
@@ -487,12 +508,12 @@ impl<T: LeafChunk> Chunk for T {
     }
 }
 
-/// Counts the errors in a chunk against what its deserializer tolerates (`maxErrors`). No method has
-/// a default.
+/// Counts the errors in a chunk against the number that its deserializer tolerates (`maxErrors`).
+/// No method has a default.
 pub trait ChunkErrors {
-    /// Counts the errors, and fails once there are more than tolerated. Chunks are loaded ahead and
-    /// in any order. The reader calls this once for each load, in the order of the timeline, when
-    /// the chunk enters the window, so the count does not depend on threads.
+    /// Counts the errors, and fails once there are more than tolerated. Although chunks are loaded
+    /// ahead and in any order, the reader calls this once for each load in timeline order, when the
+    /// chunk enters the window, so the count does not depend on threads.
     fn commit(&self) -> Result<()>;
 
     /// Whether [`ChunkErrors::commit`] would count errors.
@@ -502,12 +523,12 @@ pub trait ChunkErrors {
     /// [waived](ChunkErrors::waive).
     fn has_counted(&self) -> bool;
 
-    /// Takes back what [`ChunkErrors::commit`] counted: the reader goes back to before the chunk
+    /// Undoes what [`ChunkErrors::commit`] counted: the reader goes back to before the chunk
     /// entered the window.
     fn retract(&self);
 
-    /// Makes [`ChunkErrors::commit`] count nothing: the reader goes back to where this chunk was
-    /// in the window, and its errors were counted when it entered.
+    /// Makes [`ChunkErrors::commit`] count nothing: the reader goes back to a point at which this
+    /// chunk was in the window and its errors were already counted.
     fn waive(&self);
 }
 
@@ -532,7 +553,8 @@ impl ChunkErrors for NoErrors {
     fn waive(&self) {}
 }
 
-/// A sequence of one sample, repeated for each sample of `first`, the same sequence in the reader's first stream.
+/// Repeats a sequence of one sample for each sample of `first`, the matching sequence in the
+/// reader's first stream.
 pub fn expand<'a>(one: Loaded<'a>, first: Loaded<'_>) -> Loaded<'a> {
     match (one, first) {
         (Loaded::Data(one), Loaded::Data(first)) => {
@@ -542,11 +564,11 @@ pub fn expand<'a>(one: Loaded<'a>, first: Loaded<'_>) -> Loaded<'a> {
     }
 }
 
-/// How long before its use a sequence is asked for.
+/// How far ahead of its use a sequence is prefetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ahead {
-    /// Long before: what has to be read first.
+    /// Well ahead: prefetches what is accessed first, such as table entries.
     Far,
-    /// Shortly before: what that leads to.
+    /// Shortly ahead: prefetches what those lead to.
     Near,
 }

@@ -1,8 +1,8 @@
-//! The interface between formats and the rest of the library: facts about the options of a
-//! deserializer, and opening its data.
+//! The interface between formats and the rest of the library: facts about a deserializer's options,
+//! and opening its data.
 //!
-//! Each format implements [`Format`] in its own folder. Code elsewhere that wants to know which
-//! format it has asks for a fact, never for the type.
+//! Each format implements [`Format`] in its own folder. Code elsewhere that depends on the format
+//! asks for a fact, never for the type.
 
 use super::AnyDeserializer;
 use crate::Result;
@@ -19,7 +19,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Options as values: every format has this by itself.
+/// Options as values. Implemented for every format.
 pub trait Value: Any + Debug {
     /// A copy of the options.
     fn to_box(&self) -> Box<dyn Format>;
@@ -51,13 +51,13 @@ impl PartialEq for dyn Format {
 }
 
 impl dyn Format {
-    /// The options, if they are of the format `T`: for the language, and for tools of one format.
-    /// The engine asks for [facts](Format::facts).
+    /// Returns the options if they are of the format `T`: for the language and for tools of one
+    /// format. The engine uses [facts](Format::facts) instead.
     pub fn of<T: Format>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// `of`, to change them.
+    /// Like [`of`](Self::of), but mutable.
     pub fn of_mut<T: Format>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -65,46 +65,48 @@ impl dyn Format {
 
 /// The options of one deserializer.
 pub trait Format: Value + Send + Sync {
-    /// The `type` that stands for it in CNTK's configurations.
+    /// Its `type` in CNTK's configurations.
     fn type_name(&self) -> &str;
 
-    /// Its name in lists and log lines: the path of its file, of several files that of the first or
-    /// the list as the configuration has it, or the name of a user's deserializer. Errors name
-    /// their own file.
+    /// Its name in lists and log lines: the path of its file; the path of the first of several
+    /// files, or the list as the configuration writes it; or the name of a user's deserializer.
+    /// Errors name their own file.
     fn name(&self) -> &str;
 
-    /// Facts that the engine and the tools need before it is opened.
+    /// Facts that the engine and the tools need before opening.
     fn facts(&self) -> Facts;
 
-    /// Opens the data. Called on the thread that opens the reader: formats of the library enter the
-    /// pool themselves ([`Pool::install`]) to index the data; users' code does not run there.
+    /// Opens the data. Called on the thread that opens the reader: the library's formats enter the
+    /// pool themselves ([`Pool::install`]) to index the data, and users' code stays on the calling
+    /// thread.
     fn open(&self, context: Context<'_>) -> Result<Opened>;
 
-    /// Does a part of opening that needs nothing from the deserializer before it, while that one is
-    /// opened. `None` if there is no such part.
+    /// Does the part of opening that does not depend on the previous deserializer, while that one
+    /// is being opened. Returns `None` if there is no such part.
     fn scan_ahead(&self) -> Option<Ahead> {
         None
     }
 
-    /// Paths of the files whose bytes are the data. Most formats have files that list others, and give none.
+    /// Paths of the files whose bytes are the data. Formats whose files list other files return
+    /// none.
     fn data_files(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    /// Confines the paths that its files name.
+    /// Confines the paths that its files contain.
     fn confine(&mut self, confinement: &Confinement);
 
-    /// Reads the data as a release of CNTK does.
+    /// Reads the data like a given release of CNTK.
     fn follow(&mut self, release: Release);
 
-    /// Has messages use the words of a front end. Most formats log nothing that names an option.
+    /// Words messages for a front end. Most formats log nothing that names an option.
     fn speak(&mut self, _front_end: FrontEnd) {}
 
-    /// Keeps neither index caches nor loaded chunks, so that each run does all the work.
-    /// Most formats keep nothing anyway.
+    /// Keeps neither index caches nor loaded chunks, so that each run does all the work. Most
+    /// formats keep neither in any case.
     fn keep_nothing(&mut self) {}
 
-    /// Reports warnings about the data, whatever the trace level says. Most formats do so anyway.
+    /// Reports warnings about the data at any trace level. Most formats always do.
     fn report_warnings(&mut self) {}
 }
 
@@ -112,39 +114,39 @@ pub trait Format: Value + Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts {
     /// The kind of file that it reads. If opening fails with an error of the kind
-    /// [`Data`](crate::ErrorKind::Data), and the file that the error names is of another kind, the
-    /// error says of which, and what reads it: formats need not look for that themselves.
+    /// [`Data`](crate::ErrorKind::Data) in a file of another kind, the error is extended to say
+    /// what the file is and what reads it; formats need not check that.
     pub signature: Signature,
-    /// Users' code finds its sequences, and lists the frames of frame mode itself.
+    /// Users' code finds its sequences, and itself lists the frames of frame mode.
     pub is_foreign: bool,
-    /// Each sequence is one image, so that there is nothing to truncate.
+    /// Each sequence is one image, which cannot be truncated.
     pub has_images: bool,
-    /// Its random draws are reproducible; `None` if it draws nothing.
+    /// Whether its random draws are reproducible; `None` if it makes none.
     pub reproducible: Option<bool>,
-    /// Its sparse samples have indices that a program wrote, which may count from 1 by mistake.
+    /// Its sparse samples have indices that a program wrote, which may mistakenly count from 1.
     pub has_written_indices: bool,
     /// Each frame is a sequence.
     pub frame_mode: bool,
     /// Its sequences have no keys, and report the key 0.
     pub lacks_keys: bool,
-    /// Messages may suggest another `chunkSizeInBytes`, which follows from the size of the file.
+    /// Messages may suggest another `chunkSizeInBytes`, computed from the size of the file.
     pub suggests_chunk_size: bool,
 }
 
 /// The kind of file that a format reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signature {
-    /// Nothing is known of them.
+    /// Not known.
     #[default]
     Unknown,
     /// Files of this format.
     Is(FileFormat),
-    /// The format's own errors explain what else a file is.
+    /// The format's own errors explain files of other kinds.
     Explained,
 }
 
 impl Signature {
-    /// Whether a file that looks like this needs no explanation.
+    /// Whether a file of the found format needs no explanation.
     pub fn accepts(self, found: FileFormat) -> bool {
         match self {
             Signature::Unknown => false,
@@ -154,12 +156,12 @@ impl Signature {
     }
 }
 
-/// A change to the samples of an opened deserializer, such as transforms of images.
+/// A wrapper that changes the samples of an opened deserializer, such as transforms of images.
 pub trait Adapter: Any + Debug + Send + Sync {
     /// Number of the deserializer.
     fn deserializer(&self) -> usize;
 
-    /// Puts itself over the deserializer. `users` has the transforms of users.
+    /// Wraps the deserializer. `users` has the users' transforms.
     fn apply(
         &self,
         deserializer: AnyDeserializer,
@@ -167,10 +169,10 @@ pub trait Adapter: Any + Debug + Send + Sync {
         corpus: &Arc<Corpus>,
     ) -> Result<AnyDeserializer>;
 
-    /// For each stream with random draws of its own: whether they are reproducible.
+    /// For each stream for which it makes random draws: whether they are reproducible.
     fn reproducible(&self) -> Vec<bool>;
 
-    /// Whether the other change is the same.
+    /// Whether the other adapter makes the same changes.
     fn equals(&self, other: &dyn Adapter) -> bool;
 }
 
@@ -183,28 +185,28 @@ impl PartialEq for dyn Adapter {
 /// The result of [`Format::scan_ahead`], for [`Format::open`] of the same options.
 pub type Ahead = Box<dyn Any + Send>;
 
-/// Everything that opening a deserializer needs.
+/// Everything that is needed to open a deserializer.
 pub struct Context<'a> {
     /// Maps textual keys to numbers, for all deserializers of the reader.
     pub corpus: &'a Arc<Corpus>,
-    /// The threads that index data.
+    /// The pool that indexes data.
     pub pool: &'a Pool,
     /// It is the reader's first deserializer, which determines chunks and order.
     pub is_primary: bool,
-    /// Labels may be the first deserializer, which only tools can do something with.
+    /// Labels may be the first deserializer, which only tools can use.
     pub labels_may_be_first: bool,
-    /// Its table of chunks may be made while data are read.
+    /// Its table of chunks may be built while data are read.
     pub is_incremental: bool,
     /// The deserializer that is opened next.
     pub next: Option<&'a dyn Format>,
     /// The result of scanning ahead for this one.
     pub ahead: Option<Ahead>,
-    /// Extensions by users.
+    /// Extensions from users.
     pub users: Users<'a>,
 }
 
 impl<'a> Context<'a> {
-    /// That of a deserializer which is opened alone.
+    /// The context of a deserializer that is opened alone.
     pub fn alone(corpus: &'a Arc<Corpus>, pool: &'a Pool, is_primary: bool) -> Context<'a> {
         Context {
             corpus,
@@ -219,14 +221,14 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Deserializers and transforms that are not the library's own.
+/// Deserializers and transforms from users.
 #[derive(Clone, Copy, Default)]
 pub struct Users<'a> {
     /// Deserializers, by name.
     pub registered: &'a [Registered],
     /// Their names.
     pub names: Option<&'a Distinct<'a>>,
-    /// Makes deserializers that the configuration names and this library does not have.
+    /// Makes deserializers that the configuration names but this library does not have.
     pub factory: Option<&'a dyn Factory>,
     /// Transforms, by name.
     pub transforms: &'a [(String, Arc<dyn UserTransform>)],

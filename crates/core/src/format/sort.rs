@@ -1,19 +1,20 @@
-//! The order in which CNTK leaves sequences of equal keys.
+//! CNTK's order of sequences with equal keys.
 //!
-//! Where several sequences of a secondary deserializer have the key that is looked for, CNTK 2.7 takes the first of them
-//! in a list that it has sorted by key alone, with `std::sort` of the GNU library. That is not stable: beyond
-//! [`THRESHOLD`] elements equal ones may change places, in a way that only the same steps reproduce. So these are the
-//! steps of that library's introsort, heap sort included. Keys that differ need none of this.
+//! If several sequences of a secondary deserializer have the key in question, CNTK 2.7 takes the
+//! first of them in a list that it has sorted by key alone, with `std::sort` of the GNU library.
+//! That sort is not stable: beyond [`THRESHOLD`] elements it may reorder equal ones, in a way that
+//! only the same steps reproduce. So this module repeats the steps of that library's introsort,
+//! including its heap sort. Only equal keys need this.
 
 use crate::sequence::SequenceKey;
 
 /// Ranges up to this size are left to insertion sort, which is stable.
 const THRESHOLD: usize = 16;
 
-/// A key, and where its sequence is in the file's order.
+/// A key, and the position of its sequence in the file.
 pub(crate) type Entry = (SequenceKey, u64);
 
-/// Sorts by key as `std::sort` of the GNU library does; `entries` stand in the file's order.
+/// Sorts by key like `std::sort` of the GNU library; `entries` must be in file order.
 pub fn sort_like_std(entries: &mut [Entry]) {
     if entries.len() < 2 {
         return;
@@ -45,7 +46,7 @@ fn introsort(mut entries: &mut [Entry], mut depth: u32) {
     }
 }
 
-/// Splits around the median of the second, the middle and the last element.
+/// Partitions around the median of the second, the middle and the last element.
 fn partition(entries: &mut [Entry]) -> usize {
     let (second, middle, last) = (1, entries.len() / 2, entries.len() - 1);
     let (a, b, c) = (entries[second], entries[middle], entries[last]);
@@ -83,7 +84,7 @@ fn partition(entries: &mut [Entry]) -> usize {
     }
 }
 
-/// Moves the element at `i` before all greater ones in front of it.
+/// Inserts the element at `i` before all greater ones to its left.
 fn insert(entries: &mut [Entry], i: usize) {
     let value = entries[i];
     let mut hole = i;
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn picks_what_cntk_was_seen_to_pick() {
+    fn picks_the_same_sequences_as_cntk() {
         assert_eq!(firsts((0..16).map(|i| i % 3)), [0, 1, 2]);
         assert_eq!(firsts((0..60).map(|i| i % 3)), [15, 52, 56]);
         assert_eq!(firsts((0..100).map(|i| i % 3)), [36, 97, 83]);

@@ -1,7 +1,7 @@
-//! Bytes that begin where a huge page does, if they are as many.
+//! A byte vector that is aligned to a huge page once it is that large.
 //!
-//! The system gives memory for a large `Vec` somewhere between two huge pages. Of a chunk of 14 MB, which the deserializers of
-//! speech make, two of the seven huge pages are then left to small ones.
+//! The allocator places a large `Vec` anywhere between two huge pages, so small pages have to cover
+//! both ends: of a 14 MB chunk of speech features, two of seven huge pages would be lost.
 
 #![allow(unsafe_code, reason = "memory with an alignment of its own")]
 
@@ -12,22 +12,22 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// As a `Vec<u8>`, with the alignment of a huge page from that size on.
+/// Like `Vec<u8>`, but 2 MiB-aligned once it is that large.
 pub struct AlignedBytes {
-    /// Dangling if the capacity is 0, else allocated with [`AlignedBytes::layout`].
+    /// Dangling if the capacity is 0, otherwise allocated with [`AlignedBytes::layout`].
     start: NonNull<u8>,
-    /// At most `capacity`; as many bytes are initialised.
+    /// At most `capacity`; the first `length` bytes are initialized.
     length: usize,
     capacity: usize,
 }
 
-// SAFETY: the memory belongs to this object alone, as that of a `Vec<u8>` does.
+// SAFETY: this object alone owns the memory, as a `Vec<u8>` does.
 unsafe impl Send for AlignedBytes {}
-// SAFETY: as above; shared references give only shared references to bytes.
+// SAFETY: as above; a shared reference only gives shared access to bytes.
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// No bytes, with memory for `capacity`.
+    /// Creates an empty vector with memory for `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize) -> Result<AlignedBytes> {
         if capacity == 0 {
             return Ok(AlignedBytes::default());
@@ -43,7 +43,7 @@ impl AlignedBytes {
         Layout::from_size_align(capacity, align).ok()
     }
 
-    /// Number of bytes that there is memory for.
+    /// Returns the capacity in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -53,7 +53,7 @@ impl AlignedBytes {
         self.length = self.length.min(length);
     }
 
-    /// Makes room for `count` more bytes; moves all bytes if there is none.
+    /// Makes room for `count` more bytes; reallocates if necessary.
     pub(crate) fn reserve(&mut self, count: usize) -> Result<()> {
         if count <= self.capacity - self.length {
             return Ok(());
@@ -63,25 +63,27 @@ impl AlignedBytes {
         for (new, &old) in larger.spare_capacity_mut().iter_mut().zip(&**self) {
             new.write(old);
         }
-        // SAFETY: the loop has written `self.length` bytes: `larger` has memory for more.
+        // SAFETY: the loop has written `self.length` bytes, and the capacity of `larger` is not
+        // less.
         unsafe { larger.set_len(self.length) };
         *self = larger;
         Ok(())
     }
 
-    /// The memory after the last byte.
+    /// Returns the unused memory after the last byte.
     pub(crate) fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let spare = self.capacity - self.length;
-        // SAFETY: `length <= capacity`, so the slice is the end of the allocated memory, or empty at a dangling pointer. It is
-        // borrowed as exclusively as `self`, and its bytes need not be initialised.
+        // SAFETY: `length <= capacity`, so the slice is the end of the allocated memory, or empty
+        // at a dangling pointer. `self` is borrowed exclusively, and the bytes need not be
+        // initialized.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(self.length).cast(), spare) }
     }
 
-    /// Changes the number of bytes.
+    /// Sets the number of bytes.
     ///
     /// # Safety
     ///
-    /// `length` is at most the capacity, and as many bytes from the first one on have been written.
+    /// `length` must be at most the capacity, and the first `length` bytes must be initialized.
     pub(crate) unsafe fn set_len(&mut self, length: usize) {
         self.length = length;
     }
@@ -96,7 +98,8 @@ impl Default for AlignedBytes {
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
         if let Some(layout) = Self::layout(self.capacity).filter(|layout| layout.size() > 0) {
-            // SAFETY: memory of a capacity that is not 0 was allocated with this layout, which depends on nothing else.
+            // SAFETY: memory of a capacity other than 0 was allocated with this layout, which
+            // depends on the capacity alone.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -106,7 +109,8 @@ impl std::ops::Deref for AlignedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the first `length` bytes are allocated and initialised; without any the pointer may dangle.
+        // SAFETY: the first `length` bytes are allocated and initialized; the pointer only dangles
+        // if there are none.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }

@@ -1,8 +1,9 @@
-//! Large blocks of memory, which the system gives and takes back.
+//! Large blocks of memory, mapped and unmapped directly.
 //!
-//! The C library's allocator takes large blocks from the system too, at first. But with each that is freed it begins to keep
-//! blocks of that size for later, in an arena for each thread, and then gives none of them back: of 40 readers that sixteen
-//! threads served one after the other, 114 MB stayed resident in the end, and 63 MB if the memory of chunks is taken here.
+//! The C library's allocator also maps large blocks at first. But whenever one is freed, it raises
+//! its limit and begins to keep blocks of that size in per-thread arenas, without returning them:
+//! after 40 readers served by sixteen threads in turn, 114 MB stayed resident, and 63 MB with
+//! chunks allocated here.
 
 #![allow(unsafe_code, reason = "mmap, mremap")]
 
@@ -10,35 +11,38 @@ use super::huge::HUGE_PAGE;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// The largest page of the processors that the library runs on.
+/// The largest page size of the supported processors.
 const LARGEST_PAGE: usize = 64 << 10;
 
-/// Bytes from which on memory is taken from the system: the allocator's own limit, before it moves it.
+/// Size in bytes from which memory is mapped here: the allocator's initial limit.
 pub const LEAST: usize = 128 << 10;
 
-/// Bytes that fuzz targets get at most, at once. Their inputs are small, and so is what is made of them, unless a few bytes ask for
-/// more: a line of labels claims a week of speech. Several such blocks fit into what libFuzzer lets the process take.
+/// Maximum size of one block in fuzz targets. Their inputs are small, but a few bytes may ask for
+/// much: a line of labels can claim a week of speech. Several such blocks fit within libFuzzer's
+/// memory limit.
 #[cfg(fuzzing)]
-pub const MOST_MEMORY: usize = 256 << 20;
+pub const MAX_MEMORY: usize = 256 << 20;
 
-/// Zeroed memory that begins at a page, and at the place of a huge page if it is as large.
+/// Zeroed memory that is page-aligned, and aligned to a huge page if it is that large.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<MaybeUninit<u8>>,
     size: usize,
 }
 
-// SAFETY: the memory belongs to this object alone, as that of a box does.
+// SAFETY: this object alone owns the memory, as a box does.
 unsafe impl Send for Pages {}
-// SAFETY: through `&self` there is the address and the size; the memory is neither read nor written.
+// SAFETY: `&self` only gives access to the address and the size; the memory is neither read nor
+// written.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `size` bytes, or `None` if there is no memory for them. No page is there before it is written.
+    /// Maps `size` bytes; `None` if memory is exhausted. Pages are allocated when they are first
+    /// written.
     pub fn new(size: usize) -> Option<Pages> {
-        // Fuzz targets run as on a machine that has little memory.
+        // Fuzz targets run as if on a machine with little memory.
         #[cfg(fuzzing)]
-        if size > MOST_MEMORY {
+        if size > MAX_MEMORY {
             return None;
         }
         if size < HUGE_PAGE {
@@ -50,8 +54,9 @@ impl Pages {
         let before = start.addr().next_multiple_of(HUGE_PAGE) - start.addr();
         let unmap = |from: usize, size: usize| {
             if size > 0 {
-                // SAFETY: the range lies within the mapping, outside of the `size` bytes that are kept, and begins and ends at a
-                // page: `before` and `size` are multiples of a page's size. Nobody has its address.
+                // SAFETY: the range lies within the mapping, outside the `size` bytes that are
+                // kept, and consists of whole pages: `before` and `size` are multiples of a page's
+                // size. Its address has not been given to anyone.
                 unsafe { libc::munmap(start.add(from).cast(), size) };
             }
         };
@@ -62,12 +67,12 @@ impl Pages {
         Some(Pages { start: NonNull::new(start)?, size })
     }
 
-    /// A mapping of this size.
+    /// Creates a mapping of this size.
     fn mapped(size: usize) -> Option<Pages> {
         let (protection, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address that the system chooses overlaps nothing; a size of 0 or one that is too large is
-        // an error, which is checked below.
+        // SAFETY: a new mapping at an address chosen by the system overlaps nothing; a size of 0 or
+        // one that is too large is an error, which is checked below.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, kind, -1, 0) };
         if start == libc::MAP_FAILED {
             return None;
@@ -75,15 +80,17 @@ impl Pages {
         Some(Pages { start: NonNull::new(start.cast())?, size })
     }
 
-    /// Makes it `size` bytes long, which is more than before, perhaps at another place, which need not be that of a huge page. What was
-    /// there stays, the rest is zeroed. `None`, and nothing has changed, if there is no memory for it.
+    /// Grows the block to `size` bytes, possibly moving it to an address that is not aligned to a
+    /// huge page. The content is kept, and the rest is zeroed. Returns `None`, without any change,
+    /// if memory is exhausted.
     pub(crate) fn grow(&mut self, size: usize) -> Option<()> {
         #[cfg(fuzzing)]
-        if size > MOST_MEMORY {
+        if size > MAX_MEMORY {
             return None;
         }
-        // SAFETY: the range is the whole mapping of this object, which nobody else uses during the exclusive borrow. If it has moved, the
-        // old address is forgotten below; if the call fails, nothing has changed.
+        // SAFETY: the range is the whole mapping of this object, which is borrowed exclusively. If
+        // the mapping moves, the old address is replaced below; if the call fails, nothing has
+        // changed.
         let start =
             unsafe { libc::mremap(self.start.as_ptr().cast(), self.size, size, libc::MREMAP_MAYMOVE) };
         if start == libc::MAP_FAILED {
@@ -93,12 +100,12 @@ impl Pages {
         Some(())
     }
 
-    /// The first byte. All pages belong to this object.
+    /// Returns the address of the first byte. All pages belong to this object.
     pub fn start(&self) -> NonNull<MaybeUninit<u8>> {
         self.start
     }
 
-    /// Number of bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -106,8 +113,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: `new` has mapped `size` bytes at `start` for this object alone, and whoever has the address from `start` keeps the
-        // object for as long as it uses the memory.
+        // SAFETY: `new` has mapped `size` bytes at `start` for this object alone, and users of
+        // `start` keep the object alive while they access the memory.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }
@@ -119,7 +126,7 @@ mod tests {
     #[test]
     fn pages_are_zeroed_and_can_be_written() {
         let pages = Pages::new(LEAST).expect("memory");
-        // SAFETY: the memory has `LEAST` bytes, which the system has zeroed, and nothing else refers to it.
+        // SAFETY: the memory has `LEAST` zeroed bytes, and nothing else refers to it.
         let bytes = unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr().cast::<u8>(), LEAST) };
         assert!(bytes.iter().all(|&byte| byte == 0));
         bytes.fill(7);
@@ -127,7 +134,7 @@ mod tests {
         for size in [HUGE_PAGE, HUGE_PAGE + 1, 5 * HUGE_PAGE - 1] {
             let pages = Pages::new(size).expect("memory");
             assert!(pages.size() >= size && pages.start().as_ptr().addr().is_multiple_of(HUGE_PAGE));
-            // SAFETY: as above, of a block with `size` bytes.
+            // SAFETY: as above, for a block of at least `size` bytes.
             let bytes = unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr().cast::<u8>(), size) };
             assert!(bytes[0] == 0 && bytes[size - 1] == 0);
             bytes.fill(7);

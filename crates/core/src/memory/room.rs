@@ -1,12 +1,13 @@
-//! Memory whose size follows from data or from the caller: asked for before it is used, and an error if there is none.
+//! Fallible allocation of memory whose size depends on data or on the caller.
 //!
-//! A `Vec` that grows by itself ends the process when the system has no more memory, and the library lives in processes of others.
-//! So whatever grows with files, minibatches or settings gets its room here: for a line, a chunk or a minibatch at once before the
-//! loop that fills it, or with [`push`], whose growth is out of line. What is small whatever the data are (names, messages, one
-//! object for each stream or file) is left to `Vec`.
+//! A `Vec` that fails to grow aborts the process, and this library lives in other people's
+//! processes. So everything that grows with files, minibatches or settings is allocated here: at
+//! once, before the loop that fills a line, a chunk or a minibatch, or with [`push`], whose growth
+//! is out of line. Objects that are small for any data (names, messages, one object per stream or
+//! file) use plain `Vec`.
 //!
-//! Memory that is given back in part, as by `Vec::shrink_to_fit`, is not asked for: allocators keep the old block when they find no
-//! smaller one.
+//! Shrinking, as in `Vec::shrink_to_fit`, is not covered: allocators keep the old block if they
+//! cannot find a smaller one.
 
 #![allow(unsafe_code, reason = "zeroed allocations")]
 
@@ -16,12 +17,12 @@ use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{HashMap, HashSet, TryReserveError, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-/// What memory is for, and what to do if there is none.
+/// The purpose of an allocation, and advice for when it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use {
     /// Completes the sentence "There is no memory for 80 bytes of ...".
     pub of: &'static str,
-    /// Whole sentences.
+    /// Complete sentences.
     pub advice: &'static str,
 }
 
@@ -32,50 +33,50 @@ pub const CHUNK: Use = Use {
              (CNTK_READER_THREADS), and ‹keep_data_in_memory = false›.",
 };
 
-/// Where sequences lie in a file, their lengths and keys.
+/// Locations, lengths and keys of the sequences in a file.
 pub const INDEX: Use = Use {
     of: "the table of sequences",
     advice: "It grows with the number of sequences: read the data in several runs, or join short sequences to longer ones.",
 };
 
-/// The order of sequences, and what the chunks of a window are known by.
+/// The order of sequences, and bookkeeping for the chunks of a window.
 pub const ORDER: Use = Use {
     of: "the order of sequences",
     advice: "Set a smaller ‹window›, or larger chunks (‹chunk_size›).",
 };
 
-/// What is delivered.
+/// Data to deliver.
 pub const MINIBATCH: Use = Use {
     of: "a minibatch",
-    advice: "Set a smaller minibatch size, a shorter ‹truncation_length›, or ‹prefetch = false›; all sequences of a minibatch get \
-             the length of its longest one.",
+    advice: "Set a smaller minibatch size, a shorter ‹truncation_length›, or ‹prefetch = false›; all sequences of a minibatch \
+             are extended to the length of its longest one.",
 };
 
 /// A truncated minibatch, and the sequences that wait for the next ones.
 pub const TRUNCATED: Use = Use {
     of: "a truncated minibatch",
-    advice: "It has ‹truncation_length› steps of as many parallel sequences as that length fits into the minibatch size: set a shorter \
-             length, or a smaller size. To deliver sequences whole, remove ‹truncated›.",
+    advice: "It has as many parallel sequences of ‹truncation_length› steps as fit into the minibatch size: set a \
+             shorter length, or a smaller size. To deliver sequences whole, remove ‹truncated›.",
 };
 
 /// The parallel sequences of truncated minibatches.
 pub const SLOTS: Use = Use {
     of: "the parallel sequences of a minibatch",
-    advice: "A minibatch has as many parallel sequences as the truncation length fits into its size: set a smaller size, or a \
-             longer ‹truncation_length›.",
+    advice: "The number of parallel sequences is the minibatch size divided by the truncation length: set a smaller \
+             size, or a longer ‹truncation_length›.",
 };
 
-/// Sequences in the shape that a trainer wants.
+/// Sequences in the form that the trainer asks for.
 pub const FORM: Use = Use {
     of: "sequences in one form",
-    advice: "Set a smaller minibatch size, or take the packed form: in the padded one all sequences have the length of the \
+    advice: "Set a smaller minibatch size, or use the packed form: the padded form extends all sequences to the length of the \
              longest one.",
 };
 
-/// Bytes of a file on their way through the library.
+/// File content in transit.
 pub const FILE: Use = Use {
     of: "the content of a file",
-    advice: "End other programs, or read with fewer threads (CNTK_READER_THREADS).",
+    advice: "Close other programs, or read with fewer threads (CNTK_READER_THREADS).",
 };
 
 /// Pixels.
@@ -84,24 +85,24 @@ pub const IMAGE: Use = Use {
     advice: "Make the image smaller, or read with fewer threads (CNTK_READER_THREADS) or a smaller minibatch size.",
 };
 
-/// Texts of keys and their numbers.
+/// Texts and numbers of keys.
 pub const KEYS: Use = Use {
     of: "the keys of sequences",
-    advice: "Keys that are numbers take less than texts do, and none at all the least.",
+    advice: "Numeric keys take less memory than text keys, and no keys take the least.",
 };
 
-/// What a conversion has of its input at a time.
+/// The part of a conversion's input that is in memory.
 pub const CONVERSION: Use =
     Use { of: "a conversion", advice: "Set smaller chunks, or convert the data in several parts." };
 
-/// The error if there are no `bytes` bytes.
+/// Returns the error for a failed allocation of `bytes` bytes.
 #[cold]
 pub fn missing(bytes: usize, purpose: Use) -> Error {
     Error::memory(bytes, purpose.of).with_detail(purpose.advice)
 }
 
-/// Refuses bytes that the machine cannot hold, before anything grows: a system that promises more
-/// memory than it has would end the process while it is filled.
+/// Refuses to allocate more than the machine's physical memory: a system that overcommits would
+/// kill the process while the memory is being filled.
 pub fn check(bytes: u128, purpose: Use) -> Result<()> {
     match bytes > u128::from(super::physical()) {
         true => Err(missing(usize::try_from(bytes).unwrap_or(usize::MAX), purpose)),
@@ -109,13 +110,13 @@ pub fn check(bytes: u128, purpose: Use) -> Result<()> {
     }
 }
 
-/// Collections that can be asked to make room.
+/// Collections that can grow fallibly.
 pub trait Grow {
-    /// Bytes of one element.
+    /// Bytes per element.
     const ELEMENT: usize;
-    /// Makes room for `more` elements, and for further ones if it has to move.
+    /// Makes room for `more` elements, with amortized growth.
     fn try_grow(&mut self, more: usize) -> std::result::Result<(), TryReserveError>;
-    /// Number of elements.
+    /// Returns the number of elements.
     fn count(&self) -> usize;
 }
 
@@ -143,7 +144,7 @@ grow! {
     HashSet<K, S>, K, [K: Eq + Hash, S: BuildHasher];
 }
 
-/// Makes room for `more` elements, and for further ones if the elements have to move: cheap to call again and again.
+/// Makes room for `more` elements, with amortized growth, so frequent calls are cheap.
 #[inline]
 pub fn reserve<C: Grow>(collection: &mut C, more: usize, purpose: Use) -> Result<()> {
     collection.try_grow(more).map_err(|_| missing(bytes_of::<C>(collection, more), purpose))
@@ -153,38 +154,38 @@ fn bytes_of<C: Grow>(collection: &C, more: usize) -> usize {
     collection.count().saturating_add(more).saturating_mul(C::ELEMENT)
 }
 
-/// Makes room for exactly `more` elements, for what does not grow any further.
+/// Makes room for exactly `more` elements, for vectors that do not grow further.
 pub fn reserve_exact<T>(list: &mut Vec<T>, more: usize, purpose: Use) -> Result<()> {
     list.try_reserve_exact(more).map_err(|_| missing(bytes_of(list, more), purpose))
 }
 
-/// An empty vector with room for `count` elements.
+/// Returns an empty vector with room for `count` elements.
 pub fn with_capacity<T>(count: usize, purpose: Use) -> Result<Vec<T>> {
     let mut list = Vec::new();
     reserve_exact(&mut list, count, purpose)?;
     Ok(list)
 }
 
-/// `count` times `value`.
+/// Returns a vector of `count` clones of `value`.
 pub fn filled<T: Clone>(count: usize, value: T, purpose: Use) -> Result<Vec<T>> {
     let mut list = with_capacity(count, purpose)?;
     list.resize(count, value);
     Ok(list)
 }
 
-/// Makes the vector `count` elements long; new ones are `value`.
+/// Resizes the vector to `count` elements; new ones are clones of `value`.
 pub fn resize<T: Clone>(list: &mut Vec<T>, count: usize, value: T, purpose: Use) -> Result<()> {
     resize_with(list, count, || value.clone(), purpose)
 }
 
-/// Makes the vector `count` elements long; new ones come from `value`.
+/// Resizes the vector to `count` elements; new ones come from `value`.
 pub fn resize_with<T>(list: &mut Vec<T>, count: usize, value: impl FnMut() -> T, purpose: Use) -> Result<()> {
     reserve(list, count.saturating_sub(list.len()), purpose)?;
     list.resize_with(count, value);
     Ok(())
 }
 
-/// Appends a value. Costs what `Vec::push` costs.
+/// Appends a value, at the cost of `Vec::push`.
 #[inline]
 pub fn push<T>(list: &mut Vec<T>, value: T, purpose: Use) -> Result<()> {
     if list.len() == list.capacity() {
@@ -208,12 +209,12 @@ pub fn extend<T: Clone>(list: &mut Vec<T>, values: &[T], purpose: Use) -> Result
     Ok(())
 }
 
-/// The elements of an iterator. Room is made at once if the iterator knows its length.
+/// Collects an iterator, reserving room at once if it knows its length.
 pub fn collect<T>(values: impl IntoIterator<Item = T>, purpose: Use) -> Result<Vec<T>> {
     try_collect(values.into_iter().map(Ok), purpose)
 }
 
-/// The elements of an iterator, or the first error.
+/// Collects an iterator, or returns the first error.
 pub fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>, purpose: Use) -> Result<Vec<T>> {
     let values = values.into_iter();
     let mut list = with_capacity(values.size_hint().0, purpose)?;
@@ -223,14 +224,14 @@ pub fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>, purpose: Use)
     Ok(list)
 }
 
-/// A copy of a slice.
+/// Copies a slice.
 pub fn copy<T: Clone>(values: &[T], purpose: Use) -> Result<Vec<T>> {
     let mut list = with_capacity(values.len(), purpose)?;
     list.extend_from_slice(values);
     Ok(list)
 }
 
-/// All lists, one after the other.
+/// Concatenates all lists.
 pub fn concat<T: Copy>(lists: &[Vec<T>], purpose: Use) -> Result<Vec<T>> {
     let mut all = with_capacity(lists.iter().map(Vec::len).sum(), purpose)?;
     lists.iter().for_each(|list| all.extend_from_slice(list));
@@ -244,20 +245,21 @@ pub fn split_off<T: Clone>(list: &mut Vec<T>, at: usize, purpose: Use) -> Result
     Ok(rest)
 }
 
-/// `count` zeros, from pages that the system has cleared where it can: they are not written here.
+/// Returns `count` zeros; large allocations come from pages that the system has already cleared.
 pub fn zeroed<T: Zeroable>(count: usize, purpose: Use) -> Result<Vec<T>> {
     let missing = || missing(count.saturating_mul(size_of::<T>()), purpose);
     let layout = Layout::array::<T>(count).map_err(|_| missing())?;
     if layout.size() == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: the size of `layout` is not 0, which was checked above.
+    // SAFETY: the size of `layout` is not 0, as checked above.
     let start = unsafe { alloc_zeroed(layout) }.cast::<T>();
     if start.is_null() {
         return Err(missing());
     }
-    // SAFETY: the global allocator gave memory for an array of `count` elements, which is what a `Vec` of that capacity has; all
-    // of it is zero, so by the contract of `Zero` there are `count` values.
+    // SAFETY: the global allocator returned memory for an array of `count` elements, which is the
+    // layout of a `Vec` of that capacity. All of it is zero, so by the contract of `Zeroable` it
+    // holds `count` valid values.
     Ok(unsafe { Vec::from_raw_parts(start, count, count) })
 }
 
@@ -267,7 +269,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn what_no_memory_has_is_an_error() {
+    fn impossible_sizes_are_errors() {
         let huge = isize::MAX as usize;
         let errors = [
             with_capacity::<u64>(huge, CHUNK).expect_err("too much"),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_memory_for_is_as_vec_has_it() {
+    fn results_match_vec() {
         let mut list = collect(0..5u32, CHUNK).expect("memory");
         (5..1000).for_each(|value| push(&mut list, value, CHUNK).expect("memory"));
         extend(&mut list, &[1000, 1001], CHUNK).expect("memory");

@@ -1,5 +1,5 @@
-//! Text of messages: escapes for invisible characters, suggestions for misspelled names, names that
-//! come twice.
+//! Text of messages: escapes for invisible characters, suggestions for misspelled names, duplicate
+//! names.
 
 pub mod names;
 pub mod shown;

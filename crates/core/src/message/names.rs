@@ -1,21 +1,22 @@
-//! Names that must differ.
+//! Detects duplicate names.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-/// Finds names that come twice, in time that grows with their number.
+/// A set of names that detects duplicates in linear time.
 #[derive(Default)]
 pub struct Distinct<'n>(HashMap<Name<'n>, usize>);
 
 impl<'n> Distinct<'n> {
-    /// Adds the next name. If it came before, gives the number that it had then, counted from 0.
+    /// Adds the next name. If it is a duplicate, returns the number of its first occurrence,
+    /// counted from 0.
     pub fn add(&mut self, name: &'n str) -> Option<usize> {
         let number = self.0.len();
         let first = *self.0.entry(Name(name)).or_insert(number);
         (first != number).then_some(first)
     }
 
-    /// The number of a name that was added.
+    /// Returns the number of a name that was added.
     pub(crate) fn number(&self, name: &'n str) -> Option<usize> {
         self.0.get(&Name(name)).copied()
     }
@@ -48,7 +49,7 @@ impl Hash for Name<'_> {
 
 #[cfg(any(test, feature = "test-support"))]
 thread_local! {
-    /// Names that this thread has compared.
+    /// Number of name comparisons on this thread.
     pub static COMPARISONS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_comes_twice_is_found() {
+    fn duplicate_names_are_found() {
         let mut distinct = Distinct::default();
         assert_eq!(
             ["a", "b", "c", "b", "a"].map(|name| distinct.add(name)),

@@ -1,24 +1,23 @@
-//! Text of users in messages: characters that cannot be seen are shown as escapes.
+//! User text in messages: invisible characters are shown as escapes.
 //!
 //! A byte order mark, a zero-width space or a NUL in a key is invisible, and makes it a different
-//! key. [`quoted`] shows user text: a line, a key, a path, a name. [`visible`] is the last gate of
-//! every message and log line, for texts that come in as they are; it leaves tabs and line breaks
-//! alone, because messages have their own. Escapes are printable, so passing both changes nothing
-//! more.
+//! key. [`quoted`] shows user text: a line, a key, a path, a name. [`visible`] is applied last to
+//! every message and log line, for unquoted text; it leaves tabs and line breaks alone, because
+//! messages contain them. Escapes are printable, so applying both has no further effect.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Which characters are escaped.
+/// The set of characters to escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strictness {
     /// Characters that hide or reorder text.
     Message,
-    /// All that is not seen, or looks like a blank and is none.
+    /// Also all other invisible characters, and those that look like a blank but are not.
     Quoted,
 }
 
-/// User text as messages show it. Bytes that are not UTF-8 are shown as `\xff`.
+/// Returns user text as messages show it. Bytes that are not UTF-8 become `\xff`.
 pub fn quoted(text: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(text) {
         Ok(text) => escaped(text, Strictness::Quoted),
@@ -27,7 +26,7 @@ pub fn quoted(text: &[u8]) -> Cow<'_, str> {
             for chunk in text.utf8_chunks() {
                 shown.push_str(&escaped(chunk.valid(), Strictness::Quoted));
                 for byte in chunk.invalid() {
-                    // Writing to a string does not fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(shown, "\\x{byte:02x}");
                 }
             }
@@ -36,16 +35,16 @@ pub fn quoted(text: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// A whole message, in which nothing is hidden.
+/// Returns a whole message without hidden characters.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, Strictness::Message)
 }
 
 fn escaped(text: &str, strictness: Strictness) -> Cow<'_, str> {
-    // All that is escaped is a control character or outside of ASCII.
+    // Only control and non-ASCII characters are escaped.
     let is_plain = |byte: u8| (b' '..0x7f).contains(&byte);
     let Some(first) = text.bytes().position(|byte| !is_plain(byte)) else { return Cow::Borrowed(text) };
-    // Not within a character: a first byte that is not plain begins one.
+    // A character boundary: the first byte that is not plain begins a character.
     let (start, rest) = text.split_at(first);
     if !rest.chars().any(|c| is_escaped(c, strictness)) {
         return Cow::Borrowed(text);
@@ -53,7 +52,7 @@ fn escaped(text: &str, strictness: Strictness) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     shown.push_str(start);
     for c in rest.chars() {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = match c {
             c if !is_escaped(c, strictness) => {
                 shown.push(c);
@@ -74,9 +73,9 @@ fn is_escaped(c: char, strictness: Strictness) -> bool {
     match c {
         '\t' | '\n' => strictness == Strictness::Quoted,
         c if c.is_control() => true,
-        // The soft hyphen; the blanks that do not break lines; separators of lines and paragraphs.
+        // Soft hyphen; non-breaking blanks; line and paragraph separators.
         '\u{ad}' | '\u{a0}' | '\u{2007}' | '\u{202f}' | '\u{2028}' | '\u{2029}' => true,
-        // Characters without width, marks of direction, the byte order mark.
+        // Zero-width characters, directional marks, the byte order mark.
         '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => true,
         // Blanks of other widths, and the joiners, which some scripts need in plain text.

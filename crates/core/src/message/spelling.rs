@@ -1,12 +1,12 @@
-//! Which known name a misspelled one is meant to be, for messages.
+//! Suggests the closest known name for a misspelled one.
 
 use std::collections::BTreeSet;
 
-/// The known name closest to `key`, which is in lower case, if it is close enough for a
-/// misspelling. None where several names are, and more than a letter differs: any of them may be
-/// meant, or none.
+/// Returns the known name closest to `key`, which is in lower case, if it is close enough for a
+/// misspelling. Returns `None` if several names are equally close and more than one letter differs,
+/// because the suggestion would be a guess.
 pub fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
-    // Longer keys are no misspellings, and comparing them would take long.
+    // Longer keys are unlikely to be misspellings, and comparing them would take long.
     if key.len() > 64 {
         return None;
     }
@@ -19,7 +19,8 @@ pub fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
     (is_only && distance <= key.len().min(name.len()) / 3 && distance <= 3).then_some(name)
 }
 
-/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a`
+/// into `b`.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -58,7 +59,7 @@ mod tests {
         assert_eq!(nearest("randomizationsede", &known), Some("randomizationSeed"));
         assert_eq!(nearest("din", &known), Some("dim"));
         assert_eq!(nearest("rows", &known), None);
-        // Neither is nearer.
+        // Both names are equally close.
         assert_eq!(nearest("sizexy", &BTreeSet::from(["sizeAb", "sizeCd"])), None);
         assert_eq!(nearest("arearatios", &BTreeSet::from(["areaRatio", "sideRatio"])), Some("areaRatio"));
         assert_eq!(nearest("x", &known), None);

@@ -1,8 +1,9 @@
-//! Options as messages name them: by an id, for which each front end has its own word.
+//! Option names in messages: an id that each front end translates to its own word.
 //!
 //! The engine and the formats write `‹max_errors›` or `‹max_errors = 3›` into a message, never the
 //! word of one interface. [`FrontEnd::say`] turns that into `'maxErrors = 3'` for a configuration,
-//! `'max_errors=3'` for Python, `'max_errors(3)'` for Rust: whatever the reader was opened with.
+//! `'max_errors=3'` for Python, or `'max_errors(3)'` for Rust, depending on how the reader was
+//! opened.
 
 pub mod release;
 pub mod schema;
@@ -13,33 +14,33 @@ use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
 use table::{CLASSES, NAMED, Word};
 
-/// An option as messages name it, by its key in CNTK's language.
+/// Returns the template for an option, given its key in CNTK's language.
 pub fn of_key(key: &str) -> String {
     id_of(key).map_or_else(|| format!("'{key}'"), |id| format!("‹{id}›"))
 }
 
-/// An option's value in a section: `'path:key'` in CNTK's language.
+/// Returns the template for an option's value in a section: `'path:key'` in CNTK's language.
 pub fn at(path: &str, key: &str) -> String {
     format!("‹{path}:{key}›")
 }
 
-/// The id of a key in CNTK's language.
+/// Returns the id of a key in CNTK's language.
 fn id_of(key: &str) -> Option<&'static str> {
     declared(key).next().map(|option| option.id)
 }
 
-/// The options with a key: those of a reader, a deserializer, a stream.
+/// Returns the options with a key: of a reader, a deserializer or a stream.
 fn declared(key: &str) -> impl Iterator<Item = &'static Declared> {
     DECLARED.iter().filter(move |option| option.key.eq_ignore_ascii_case(key))
 }
 
-/// The kinds of values that a key may have; none if no option has the key.
+/// Returns the kinds of values that a key may have; none if no option has the key.
 pub fn kinds_of(key: &str) -> impl Iterator<Item = Kind> {
     declared(key).map(|option| option.kind)
 }
 
-/// A front end's words for an option with this key: of a deserializer or a transform, which have a
-/// type, or of a reader or a stream, which have none.
+/// Returns a front end's words for an option with this key: of a deserializer or a transform, which
+/// have a type, or of a reader or a stream, which have none.
 pub fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
     let is_meant = |option: &&Declared| (option.of == Owner::Reader) != has_type;
     let all: Vec<_> = match declared(key).any(|option| is_meant(&option)) {
@@ -55,8 +56,8 @@ pub fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
     words.join(" or ")
 }
 
-/// The name in messages of a deserializer of a front end that has no text, by its `type` in CNTK's
-/// language and its number, from 1.
+/// Returns the name in messages of a deserializer from a front end without text, given its `type`
+/// in CNTK's language and its number, counted from 1.
 pub fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> String {
     let class = CLASSES.iter().find(|(own, ..)| own.eq_ignore_ascii_case(kind));
     let name = match (class, front_end) {
@@ -67,7 +68,7 @@ pub fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> S
     format!("{name} (deserializer {number})")
 }
 
-/// The words for an id: those of CNTK's language, of Rust, of C++ and of Python.
+/// Returns the words for an id, in CNTK's language, Rust, C++ and Python.
 pub fn words_of(id: &str) -> Option<[Word; 4]> {
     let declared = DECLARED.iter().find(|option| option.id == id);
     let declared = declared.map(|option| {
@@ -81,12 +82,11 @@ pub fn words_of(id: &str) -> Option<[Word; 4]> {
     declared.or_else(|| named().map(|named| [named.configuration, named.rust, named.cpp, named.python]))
 }
 
-/// The interface in which a reader's options were written: messages call options what it calls
-/// them.
+/// The interface through which a reader's options were set: messages use its names for options.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FrontEnd {
-    /// A configuration in CNTK's language; also that of C programs, which write one.
+    /// A configuration in CNTK's language; also used for C programs, which write one.
     #[default]
     Configuration,
     /// The builders of the Rust crate.
@@ -98,7 +98,7 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// The name of a reader's options in messages, where they were not read from a text.
+    /// Returns the name of a reader's options in messages, if they were not read from a text.
     #[doc(hidden)]
     pub fn reader_options(self) -> &'static str {
         match self {
@@ -108,7 +108,8 @@ impl FrontEnd {
         }
     }
 
-    /// A message in the words of this front end. Whatever is no option's id stays as it is.
+    /// Replaces the option ids in a message by the words of this front end. Anything else stays
+    /// unchanged.
     pub fn say(self, template: &str) -> Cow<'_, str> {
         let Some(first) = template.find('‹') else { return Cow::Borrowed(template) };
         let (mut said, mut rest) = (template[..first].to_owned(), &template[first..]);
@@ -129,7 +130,7 @@ impl FrontEnd {
         Cow::Owned(said)
     }
 
-    /// The word for an option, or for setting it to a value.
+    /// Returns the word for an option, or for setting it to a value.
     fn name(self, id: &str, value: Option<&str>) -> Option<String> {
         if let Some((path, key)) = id.rsplit_once(':') {
             let id = id_of(key).filter(|_| self != FrontEnd::Configuration);

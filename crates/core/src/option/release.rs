@@ -1,5 +1,4 @@
-//! Releases of CNTK in whose place a reader may stand, and what they do differently with the same
-//! data.
+//! Releases of CNTK that a reader can emulate, and how they treat the same data differently.
 
 /// Releases of CNTK that read the same data differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub enum Release {
 }
 
 impl Release {
-    /// What is different in its data.
+    /// Returns the differences of this release.
     pub fn quirks(self) -> Quirks {
         let is_beta = self == Release::Beta;
         Quirks {
@@ -24,22 +23,22 @@ impl Release {
     }
 }
 
-/// Ways in which a release of CNTK differs from this library with the same data.
+/// Differences between a release of CNTK and this library on the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quirks {
-    /// Where several sequences have one key, the first one of a text file and the last one of a
-    /// script of features is found. Otherwise, it is the one that CNTK's sort leaves in front, and
-    /// scripts drop all of them.
+    /// If several sequences have the same key, a look-up finds the first one in a text file, and
+    /// the last one in a script of features. Otherwise it finds the one that CNTK's sort puts
+    /// first, and scripts drop all of them.
     pub keeps_repeated_keys: bool,
-    /// A text file begins with an id or, where every line is a sequence, with a line. Otherwise,
-    /// white space before them is skipped.
+    /// A text file must begin with an id or, where every line is a sequence, with a line.
+    /// Otherwise, leading white space is skipped.
     pub refuses_leading_space: bool,
-    /// In a text file, the name of a sample that is longer than every name of the configuration is
-    /// an error. Otherwise, the sample is skipped as those of other unknown names are.
+    /// In a text file, a sample name longer than every name in the configuration is an error.
+    /// Otherwise, the sample is skipped like those of other unknown names.
     pub refuses_long_names: bool,
-    /// Columns of labels are divided by any number of blanks and tabs. Otherwise, by one blank.
+    /// Columns of labels are separated by any number of blanks and tabs. Otherwise, by one blank.
     pub takes_any_blanks: bool,
-    /// In a text file, each line that begins with a textual id is an error, and is read all the
-    /// same. Otherwise it is no error.
+    /// In a text file, each line that begins with a textual id is reported as an error, but still
+    /// read. Otherwise it is no error.
     pub refuses_text_ids: bool,
 }

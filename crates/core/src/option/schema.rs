@@ -1,8 +1,9 @@
-//! The options that a program or a configuration can set: each is declared here, and nowhere else.
+//! Declarations of all options that a program or a configuration can set; each is declared here and
+//! nowhere else.
 //!
-//! From a declaration come the words of messages, the checks of values that programs set, and the
-//! tables of `docs/configuration.md`, which a test compares (`UPDATE_TABLES=1` writes them).
-//! Another test sets each option to its default, and sees that nothing changes.
+//! The declarations determine the words of messages, the checks of values that programs set, and
+//! the tables of `docs/configuration.md`, which a test compares (`UPDATE_TABLES=1` writes them).
+//! Another test sets each option to its default and checks that nothing changes.
 
 use super::table::Word::{self, Entry, Fixed, Key, Method, Unnamed};
 use crate::stream::ElementType;
@@ -37,15 +38,15 @@ pub enum Owner {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Flag,
-    /// A whole number from the first to the last.
+    /// An integer from the first to the last.
     Whole(i128, i128),
-    /// One number or two, at least 0.
+    /// One or two numbers, at least 0.
     Numbers,
-    /// One whole number or two, from 0 to 2^31 - 1.
+    /// One or two integers from 0 to 2^31 - 1.
     Counts,
-    /// One of these words, or of more that the language knows.
+    /// One of these words, or of others that the language knows.
     Choice(&'static [&'static str]),
-    /// A text of the user's own.
+    /// Free text.
     Text,
     Path,
     /// Paths or patterns.
@@ -57,7 +58,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The values in words, for messages.
+    /// Describes the values in words, for messages.
     pub fn describe(self) -> String {
         match self {
             Flag => "true or false".to_owned(),
@@ -81,36 +82,36 @@ pub enum Initial {
     Nothing,
     /// This value.
     Is(&'static str),
-    /// Depends on other things, which the sentence names.
+    /// Depends on other things, which the text names.
     Depends(&'static str),
 }
 
 /// An option.
 pub struct Declared {
     pub of: Owner,
-    /// Its name in the messages of this library's code.
+    /// Its id in the messages of this library's code.
     pub id: &'static str,
-    /// Its name in CNTK's language, and in C.
+    /// Its name in CNTK's language and in C.
     pub key: &'static str,
     pub kind: Kind,
     pub default: Initial,
     pub rust: Word,
     pub cpp: Word,
     pub python: Word,
-    /// A sentence of the documentation.
+    /// A sentence for the documentation.
     pub meaning: &'static str,
 }
 
-/// Sizes: a greater number is a negative one that a program has converted.
+/// Sizes: a greater number comes from a program that has converted a negative one.
 const SIZE: Kind = Whole(0, i64::MAX as i128);
 const COUNT: Kind = Whole(0, i32::MAX as i128);
-/// Seeds may have all bits.
+/// Seeds may use all bits.
 const SEED: Kind = Whole(0, u64::MAX as i128);
 
-/// Values of gaps.
+/// Values of padding.
 const PADDING: Kind = Whole(i64::MIN as i128, i64::MAX as i128);
 
-/// The names of all types of values.
+/// The names of all element types.
 const ELEMENTS: &[&str] = &{
     let mut names = [""; ElementType::ALL.len()];
     let mut number = 0;
@@ -145,7 +146,7 @@ pub const DECLARED: &[Declared] = &[
     option(Reader, ("window_in_samples", "sampleBasedRandomizationWindow"), (Flag, Depends("`true` if a window is given")),
         [Method("randomization_window_in_samples"), Key("randomization_window_in_samples"), Key("randomization_window_in_samples")],
         "the window counts samples; `false`: chunks"),
-    // The words of programs that set the first key and the second one to `true`.
+    // For programs that set the first key, and the second one to `true`.
     option(Reader, ("sample_window", "randomizationWindow"), (Whole(0, i64::MAX as i128), Nothing),
         [Method("randomization_window_in_samples"), Key("randomization_window_in_samples"), Key("randomization_window_in_samples")],
         ""),
@@ -397,7 +398,7 @@ pub const DECLARED: &[Declared] = &[
         "standard deviation of random changes along the principal components of colors"),
     option(Intensity, ("intensity_file", "intensityFile"), (Path, Nothing), [Key("path"), Key("path"), Key("filename")],
         "path of the file with `EigVal` and `EigVec`"),
-    // After that of text files, which is what messages mean where only the key is known.
+    // After the option of text files, which messages mean if only the key is known.
     option(Reader, ("window_chunk_size", "chunkSizeInBytes"), (Whole(1, i64::MAX as i128), Is("33554432")),
         [Method("window_chunk_size"), Key("window_chunk_size"), Entry("chunkSizeInBytes")],
         "at this level it only scales the default window, which is 4 GiB of chunks"),

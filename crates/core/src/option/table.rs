@@ -1,29 +1,29 @@
-//! Words for things beside the options that messages name: formats, phrases, options with a value.
+//! Words for other things that messages name: formats, phrases, options with a value.
 
 use Word::{Fixed, Key, Method, Phrase};
 
-/// The word of a front end for an option.
+/// A front end's word for an option.
 #[derive(Debug, Clone, Copy)]
 pub enum Word {
-    /// A key, a field or an argument, which a value is assigned to.
+    /// A key, a field or an argument, to which a value is assigned.
     Key(&'static str),
-    /// A method, which takes the value.
+    /// A method that takes the value.
     Method(&'static str),
     /// A key of CNTK's language among the `options` of Python's `MinibatchSource`.
     Entry(&'static str),
     /// A name, or an option with its value.
     Fixed(&'static str),
-    /// Nothing of its own: the key of CNTK's language.
+    /// No word of its own: uses the key of CNTK's language.
     Unnamed,
-    /// A part of a sentence, which needs no quotation marks.
+    /// A part of a sentence, which is not quoted.
     Phrase(&'static str),
 }
 
-/// Something that messages name, and what each front end calls it.
+/// Something that messages name, with each front end's word for it.
 pub struct Named {
-    /// Its name in the messages of this library's code.
+    /// Its id in the messages of this library's code.
     pub id: &'static str,
-    /// CNTK's language.
+    /// The word in CNTK's language.
     pub configuration: Word,
     pub rust: Word,
     pub cpp: Word,
@@ -65,7 +65,7 @@ pub const NAMED: &[Named] = &[
     // Of one transform.
 ];
 
-/// Deserializers by their types in CNTK's language, with their classes in Rust and C++, and in
+/// Deserializers by their types in CNTK's language, with their class names in Rust and C++, and in
 /// Python, where these differ.
 pub(crate) const CLASSES: &[(&str, &str, &str)] = &[
     ("CNTKTextFormatDeserializer", "CtfDeserializer", "CTFDeserializer"),

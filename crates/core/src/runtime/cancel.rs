@@ -1,20 +1,22 @@
-//! Ending calls that take long, from another thread.
+//! Cancellation of long calls from another thread.
 //!
-//! A call that may be ended runs inside [`Canceller::run`]. While it does, its thread carries it: what lies deep below the call
-//! (a read of a file, a wait for another thread) finds it with [`check`] or [`waiting`] and needs no argument for it, so no
-//! signature between the front door and the file mentions it. Three rules keep this sound:
+//! A cancellable call runs inside [`Canceller::run`]. Meanwhile its thread carries the call: code
+//! deep below (a read of a file, a wait for another thread) finds it with [`check`] or [`waiting`],
+//! so no signature in between has to pass it on. Three rules keep this sound:
 //!
-//! - *Work that outlives a call belongs to no call.* Chunks are loaded, and files indexed and opened ahead, by jobs of the pool
-//!   ([`crate::runtime::pool::Pool::spawn`]), which carry none. A cancelled call ceases to wait for them; they go on, and the next call
-//!   finds what they have made. So nothing is lost, and nothing is read twice.
-//! - *Work that is shared out carries the call.* What rayon runs on other threads for a call takes it along by [`carried`] or
-//!   [`Current::within`], because a thread that waits for its own share may pick up another reader's work meanwhile, and must
-//!   not take that for its own. Every closure given to rayon that reads a file does so.
-//! - *What a call has drawn is not drawn again.* Fetching sequences counts how often it is done, so it runs [`apart`] from the
-//!   call, or on a thread that is waited for.
+//! - *Work that outlives a call belongs to no call.* Chunks are loaded, and files are indexed and
+//!   opened ahead, by jobs of the pool ([`crate::runtime::pool::Pool::spawn`]), which carry no
+//!   call. A cancelled call stops waiting for them; they continue, and the next call finds their
+//!   results. So nothing is lost, and nothing is read twice.
+//! - *Shared work carries the call.* Work that rayon runs on other threads for a call takes it
+//!   along by [`carried`] or [`Current::within`], because a thread that waits for its own share may
+//!   pick up another reader's work in the meantime, and must not run it as part of its own call.
+//!   Every closure given to rayon that reads a file does so.
+//! - *Sequences that a call has drawn are not drawn again.* Fetching sequences has side effects
+//!   (it is counted), so it runs [`apart`] from the call, or on a thread that is waited for.
 //!
-//! A check is one load of a thread's own memory and one of an atomic number; it is made for each read of a file, each chunk and
-//! each wait, never for a sample. A thread that waits is woken: see [`Wake`].
+//! A check is one thread-local load and one atomic load; it is made for each read of a file, each
+//! chunk and each wait, but never per sample. A waiting thread is woken: see [`Wake`].
 
 use crate::error::ExceptionClass;
 use crate::runtime::fork::Process;
@@ -25,28 +27,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ends calls that take long: opening, the start of an epoch, reading, restoring, and whatever else is [run](Canceller::run).
+/// Cancels long calls: opening, starting an epoch, reading, restoring, and anything that is
+/// [run](Canceller::run).
 ///
 /// A clone cancels the same calls. Give one to `Builder::canceller`, keep the other, and call
-/// [`Canceller::cancel`] from any thread. The call that is in progress then ends with an error of the kind
-/// [`ErrorKind::Cancelled`], within the time of a read of a file or of packing a minibatch. It has changed nothing: the same
-/// call, made again, continues where it stood, and no minibatch is lost. If several readers have the same canceller, all of
-/// their calls end.
+/// [`Canceller::cancel`] from any thread. The call in progress then returns an error of the kind
+/// [`ErrorKind::Cancelled`], within the time of one file read or of packing one minibatch. It has
+/// changed nothing: the same call, repeated, continues where it stopped, and no minibatch is lost.
+/// If several readers share a canceller, all of their calls are cancelled.
 ///
-/// Only calls in progress are cancelled. Without one, cancelling does nothing, and the next call is not affected.
+/// Only calls in progress are cancelled. Without one, cancelling does nothing, and the next call is
+/// not affected.
 ///
-/// Code of users (deserializers, transforms, mounted file systems) is not interrupted. Where it runs on threads of its own, the call
-/// stops waiting for it; where it runs in the call, the call ends after it.
+/// User code (deserializers, transforms, mounted file systems) is not interrupted. If it runs on
+/// threads of its own, the call stops waiting for it; if it runs in the call, the call returns
+/// after it.
 ///
 #[cfg_attr(not(doctest), doc = include_str!("../../doc/canceller.md"))]
 #[derive(Clone, Default)]
 pub struct Canceller(Arc<Calls>);
 
-/// The calls of one canceller that are in progress.
+/// The calls in progress of one canceller.
 struct Calls {
-    /// How often they were cancelled. A call is cancelled if this is not what it was when the call began.
+    /// Number of cancellations. A call is cancelled if this has changed after the call began.
     cancels: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<CallsState>,
     process: Process,
 }
 
@@ -57,29 +62,31 @@ impl Default for Calls {
 }
 
 #[derive(Default)]
-struct State {
-    /// Calls in progress.
+struct CallsState {
+    /// Number of calls in progress.
     running: usize,
-    /// What wakes their threads that wait.
+    /// Wake-ups for their waiting threads.
     waiting: Vec<Arc<dyn Wake>>,
 }
 
-/// Wakes the threads that wait for something, without its being there.
+/// Wakes threads that wait for something although it has not happened.
 ///
-/// To wake takes the lock that the waiting thread releases while it waits, and notifies: that thread has either not looked yet whether
-/// its call is cancelled, or it is woken. So [`waiting`] must not be called, nor what it returns be dropped, with that lock held.
+/// `wake` takes the lock that the waiting thread releases during the wait, and notifies. So the
+/// thread either has not checked for cancellation yet, or it is woken. Therefore that lock must not
+/// be held while [`waiting`] is called or its result is dropped.
 pub trait Wake: Send + Sync {
     fn wake(&self);
 }
 
 impl Canceller {
-    /// A canceller of no call yet.
+    /// Creates a canceller without calls.
     pub fn new() -> Canceller {
         Canceller::default()
     }
 
-    /// Ends the calls in progress. True if there is one: it is going to return an error of the kind
-    /// [`ErrorKind::Cancelled`]. False if there is none; nothing happens then. Returns at once, and may be called from any thread.
+    /// Cancels the calls in progress. Returns true if there are any: they will return an error of
+    /// the kind [`ErrorKind::Cancelled`]. Returns false, without any effect, if there are none.
+    /// Returns at once, and may be called from any thread.
     pub fn cancel(&self) -> bool {
         // In a forked child no call is in progress, and another thread may have held the lock.
         if !self.0.process.is_current() {
@@ -94,11 +101,11 @@ impl Canceller {
         true
     }
 
-    /// Runs `work`, which [`Canceller::cancel`] ends: any calls of this library that `work` makes on its thread, such as
-    /// converting, checking or indexing data. Readers that have a canceller of their own
-    /// listen to that one.
+    /// Runs `work` as a call that [`Canceller::cancel`] cancels: any calls of this library that
+    /// `work` makes on its thread, such as converting, checking or indexing data. Readers with a
+    /// canceller of their own respond to that one.
     ///
-    /// If it is cancelled, what `work` returns is dropped.
+    /// If the call is cancelled, the result of `work` is dropped.
     pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         if !self.0.process.is_current() {
             return work();
@@ -118,13 +125,13 @@ impl fmt::Debug for Canceller {
     }
 }
 
-/// The error of a call that was cancelled.
+/// Returns the error of a cancelled call.
 fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, ExceptionClass::Runtime, "The call was cancelled.")
-        .with_detail("It has changed nothing. Make it again, and it continues where it stood.")
+        .with_detail("It has changed nothing. Repeat it to continue where it stopped.")
 }
 
-/// A call that is in progress as long as this exists.
+/// A call in progress, until this is dropped.
 struct Running {
     call: Call,
     is_over: bool,
@@ -134,12 +141,12 @@ impl Running {
     fn begin(calls: &Arc<Calls>) -> Running {
         let mut state = calls.state.lock();
         state.running += 1;
-        // Read under the lock: whoever cancels changes it there, and has seen this call or not.
+        // Read under the lock, where `cancel` changes it: it has either seen this call or not.
         let begun = calls.cancels.load(Ordering::SeqCst);
         Running { call: Call { calls: Arc::clone(calls), begun }, is_over: false }
     }
 
-    /// Whether the call was cancelled. From here on it is not in progress any more.
+    /// Ends the call, and returns whether it was cancelled.
     fn end(mut self) -> bool {
         self.leave()
     }
@@ -156,12 +163,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After a panic of the work.
+        // Reached when the work panics.
         self.leave();
     }
 }
 
-/// A call, to be asked whether it was cancelled.
+/// A call that can be asked whether it was cancelled.
 #[derive(Clone)]
 struct Call {
     calls: Arc<Calls>,
@@ -174,12 +181,12 @@ impl Call {
     }
 }
 
-/// The call that a thread works for, if it is one that can be cancelled.
+/// The call that a thread works for, if it is cancellable.
 #[derive(Clone)]
 pub struct Current(Option<Call>);
 
 impl Current {
-    /// That of this thread.
+    /// Returns this thread's call.
     #[doc(hidden)]
     pub fn get() -> Current {
         Current(here::with(|call| call.clone()))
@@ -188,12 +195,12 @@ impl Current {
     /// Runs `work` for this call, on any thread.
     #[doc(hidden)]
     pub fn within<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Puts back what was there, also after a panic.
+        /// Restores the previous call, also after a panic.
         struct Back(Option<Call>);
         impl Drop for Back {
             fn drop(&mut self) {
                 let own = here::with(|call| std::mem::replace(call, self.0.take()));
-                // Not while the cell is borrowed.
+                // Dropped outside the borrow of the cell.
                 drop(own);
             }
         }
@@ -203,12 +210,13 @@ impl Current {
     }
 }
 
-/// Runs `work` for no call: it is finished even if the call is cancelled, or it is not the call's at all.
+/// Runs `work` for no call: it must be completed even if the call is cancelled, or it is unrelated
+/// to it.
 pub fn apart<R>(work: impl FnOnce() -> R) -> R {
     Current(None).within(work)
 }
 
-/// The same work, for the call of this thread, on whichever thread runs it.
+/// Wraps `work` so that it runs for this thread's call on any thread.
 pub fn carried<A, R>(work: impl Fn(A) -> R) -> impl Fn(A) -> R {
     let current = Current::get();
     move |argument| current.within(|| work(argument))
@@ -218,17 +226,18 @@ fn is_cancelled() -> bool {
     here::with(|call| call.as_ref().is_some_and(Call::is_cancelled))
 }
 
-/// Whether this thread works for a call that can be cancelled.
+/// Returns whether this thread works for a cancellable call.
 pub fn is_possible() -> bool {
     here::with(|call| call.is_some())
 }
 
-/// Whether a result is that of a call that was cancelled: nothing has failed then, and the next call does what this one has not.
+/// Returns whether a result comes from a cancelled call: nothing has failed then, and the next call
+/// does the remaining work.
 pub fn ended<R>(result: &Result<R>) -> bool {
     matches!(result, Err(error) if error.kind() == ErrorKind::Cancelled)
 }
 
-/// An error if the call that this thread works for was cancelled.
+/// Fails if the call that this thread works for was cancelled.
 pub fn check() -> Result<()> {
     match is_cancelled() {
         true => Err(cancelled()),
@@ -236,7 +245,8 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// Has the call that this thread works for wake the thread by `wake` when it is cancelled, as long as the returned object lives.
+/// Registers `wake` to be called when this thread's call is cancelled, until the returned object is
+/// dropped.
 pub fn waiting<W: Wake + 'static>(wake: &Arc<W>) -> Waiting {
     let Current(call) = Current::get();
     Waiting(call.map(|call| {
@@ -246,11 +256,12 @@ pub fn waiting<W: Wake + 'static>(wake: &Arc<W>) -> Waiting {
     }))
 }
 
-/// See [`waiting`].
+/// A registration by [`waiting`].
 pub struct Waiting(Option<(Call, Arc<dyn Wake>)>);
 
 impl Waiting {
-    /// An error if the call was cancelled. To be asked before each wait, with the lock held that the wait releases.
+    /// Fails if the call was cancelled. Check this before each wait, holding the lock that the wait
+    /// releases.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         match &self.0 {
@@ -270,7 +281,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A pause, which ends early if the call that this thread works for is cancelled.
+/// Sleeps, but returns early if the call that this thread works for is cancelled.
 pub(crate) fn pause(duration: Duration) {
     #[derive(Default)]
     struct Pause(Mutex<()>, Condvar);
@@ -295,7 +306,7 @@ pub(crate) fn pause(duration: Duration) {
     drop(lock);
 }
 
-/// Where a thread keeps the call that it works for.
+/// The thread-local current call.
 #[cfg(not(shuttle))]
 mod here {
     use super::Call;
@@ -305,14 +316,14 @@ mod here {
         static CURRENT: RefCell<Option<Call>> = const { RefCell::new(None) };
     }
 
-    /// Looks at the call, or changes it. Neither may run code that comes here again.
+    /// Reads or changes the call. `work` must not call this function again.
     pub(super) fn with<R>(work: impl FnOnce(&mut Option<Call>) -> R) -> R {
         CURRENT.with_borrow_mut(work)
     }
 }
 
-/// The threads of a model take turns on one thread of the system, so each is known by its number. rayon's threads, which are not the
-/// model's, work for no call.
+/// Shuttle runs all threads of a model on one system thread, so each is identified by its number.
+/// rayon's threads are not part of the model and work for no call.
 #[cfg(shuttle)]
 mod here {
     use super::Call;
@@ -338,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_of_other_threads_belongs_to_the_call_that_it_carries() {
+    fn work_on_other_threads_belongs_to_the_carried_call() {
         let canceller = Canceller::new();
         let result: Result<()> = canceller.run(|| {
             let current = Current::get();
@@ -359,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_another_call_runs_on_keeps_its_own() {
+    fn nested_call_does_not_replace_the_outer_one() {
         let (outer, inner) = (Canceller::new(), Canceller::new());
         let result: Result<()> = outer.run(|| {
             outer.cancel();
@@ -369,9 +380,9 @@ mod tests {
         assert!(ended(&result));
     }
 
-    /// Retries of a read end at once, where they would take seconds.
+    /// Without cancellation, retries of a read would take seconds.
     #[test]
-    fn a_pause_ends_with_its_call() {
+    fn pause_ends_when_call_is_cancelled() {
         let canceller = Canceller::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {

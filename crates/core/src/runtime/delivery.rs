@@ -1,4 +1,4 @@
-//! One thread waits for what another one delivers, until its call is cancelled.
+//! A one-slot, cancellable channel between two threads.
 
 use crate::Result;
 use crate::runtime::cancel::{self, Wake};
@@ -8,36 +8,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Where the deliverer puts things, one at a time. Without it nothing comes any more.
-pub struct Outbox<T>(Arc<Shared<T>>);
+/// The sending half, for one item at a time. Dropping it closes the channel.
+pub struct Outbox<T>(Arc<Slot<T>>);
 
-/// Where they are waited for.
-pub struct Inbox<T>(Arc<Shared<T>>);
+/// The receiving half.
+pub struct Inbox<T>(Arc<Slot<T>>);
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct Slot<T> {
+    state: Mutex<SlotState<T>>,
     changed: Condvar,
-    /// There is something to take, or the outbox is gone: what is looked at before sleeping. Written under the lock.
+    /// There is an item, or the channel is closed. Polled before parking; written under the lock.
     has_come: AtomicBool,
 }
 
-struct State<T> {
-    thing: Option<T>,
-    /// The outbox is gone.
+struct SlotState<T> {
+    item: Option<T>,
+    /// The outbox was dropped.
     is_closed: bool,
 }
 
-/// A way for things from one thread to another. To deliver one allocates nothing.
+/// Creates a channel between two threads. Sending an item does not allocate.
 pub fn delivery<T>() -> (Outbox<T>, Inbox<T>) {
-    let state = Mutex::new(State { thing: None, is_closed: false });
-    let shared = Arc::new(Shared { state, changed: Condvar::new(), has_come: AtomicBool::new(false) });
+    let state = Mutex::new(SlotState { item: None, is_closed: false });
+    let shared = Arc::new(Slot { state, changed: Condvar::new(), has_come: AtomicBool::new(false) });
     (Outbox(Arc::clone(&shared)), Inbox(shared))
 }
 
 impl<T> Outbox<T> {
-    /// Delivers a thing. The one before was taken.
-    pub fn put(&self, thing: T) {
-        self.0.change(|state| state.thing = Some(thing));
+    /// Sends an item. The previous one must have been taken.
+    pub fn put(&self, item: T) {
+        self.0.change(|state| state.item = Some(item));
     }
 }
 
@@ -47,8 +47,8 @@ impl<T> Drop for Outbox<T> {
     }
 }
 
-impl<T> Shared<T> {
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+impl<T> Slot<T> {
+    fn change(&self, change: impl FnOnce(&mut SlotState<T>)) {
         let mut state = self.state.lock();
         change(&mut state);
         self.has_come.store(true, Ordering::Relaxed);
@@ -58,14 +58,14 @@ impl<T> Shared<T> {
 }
 
 impl<T: Send + 'static> Inbox<T> {
-    /// Whether [`Inbox::take`] would not wait.
+    /// Returns whether [`Inbox::take`] would return without waiting.
     pub fn has_come(&self) -> bool {
         self.0.has_come.load(Ordering::Relaxed)
     }
 
-    /// Waits until [`Inbox::take_of_foreign`] would not wait, but no longer than to `deadline`.
-    /// Returns whether it would not. In models, which have no time, only other threads' next steps
-    /// are waited for.
+    /// Waits until [`Inbox::take_of_foreign`] would return without waiting, but at most until
+    /// `deadline`. Returns whether it would. Models have no time, so there it only yields to other
+    /// threads.
     pub fn comes_by(&self, deadline: Instant) -> Result<bool> {
         if spin(|| self.has_come()) {
             return Ok(true);
@@ -77,7 +77,7 @@ impl<T: Send + 'static> Inbox<T> {
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {
-            if state.thing.is_some() || state.is_closed || exit::has_lost_threads() {
+            if state.item.is_some() || state.is_closed || exit::has_lost_threads() {
                 return Ok(true);
             }
             waiting.check()?;
@@ -89,7 +89,8 @@ impl<T: Send + 'static> Inbox<T> {
         }
     }
 
-    /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.
+    /// Waits for the next item; `None` if the channel is closed. A cancelled call leaves the item
+    /// for the next one.
     pub fn take(&self) -> Result<Option<T>> {
         self.take_by(|changed, state| {
             changed.wait(state);
@@ -97,8 +98,8 @@ impl<T: Send + 'static> Inbox<T> {
         })
     }
 
-    /// [`take`](Inbox::take), from a thread that runs foreign code: `None` also once threads are
-    /// lost in it.
+    /// Like [`take`](Inbox::take), for a sender that runs foreign code: also returns `None` once
+    /// threads are lost in it.
     pub fn take_of_foreign(&self) -> Result<Option<T>> {
         self.take_by(|changed, state| {
             changed.wait_for(state, exit::LOOK);
@@ -106,26 +107,29 @@ impl<T: Send + 'static> Inbox<T> {
         })
     }
 
-    /// `wait` returns whether to go on.
-    fn take_by(&self, wait: impl Fn(&Condvar, &mut MutexGuard<'_, State<T>>) -> bool) -> Result<Option<T>> {
-        // What comes soon comes sooner than a thread that sleeps wakes up.
+    /// `wait` returns whether to continue.
+    fn take_by(
+        &self,
+        wait: impl Fn(&Condvar, &mut MutexGuard<'_, SlotState<T>>) -> bool,
+    ) -> Result<Option<T>> {
+        // Spin first: the item often comes sooner than a parked thread wakes up.
         spin(|| self.has_come());
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {
-            if state.thing.is_some() || state.is_closed {
+            if state.item.is_some() || state.is_closed {
                 self.0.has_come.store(state.is_closed, Ordering::Relaxed);
-                return Ok(state.thing.take());
+                return Ok(state.item.take());
             }
             waiting.check()?;
             if !wait(&self.0.changed, &mut state) {
-                return Ok(state.thing.take());
+                return Ok(state.item.take());
             }
         }
     }
 }
 
-impl<T: Send> Wake for Shared<T> {
+impl<T: Send> Wake for Slot<T> {
     fn wake(&self) {
         drop(self.state.lock());
         self.changed.notify_all();
@@ -139,9 +143,9 @@ mod schedules {
     use crate::runtime::cancel::Canceller;
     use crate::runtime::sync::{explore, thread};
 
-    /// A thread that waits for what does not come is woken by a cancellation, whenever that comes, and gets the thing later.
+    /// A thread that waits in vain is woken by a cancellation at any time, and gets the item later.
     #[test]
-    fn a_thread_that_waits_is_woken() {
+    fn cancellation_wakes_the_receiver() {
         explore::random("delivery, cancelled while nothing comes", || {
             let (canceller, other) = (Canceller::new(), Canceller::new());
             let (outbox, inbox) = delivery();
@@ -162,9 +166,10 @@ mod schedules {
         });
     }
 
-    /// A thing that comes while the call is cancelled is taken by it or by the next one, and comes once.
+    /// An item that arrives while the call is cancelled is taken by this call or the next one, and
+    /// only once.
     #[test]
-    fn nothing_is_lost() {
+    fn cancellation_loses_no_item() {
         explore::random("delivery, cancelled while something comes", || {
             let (canceller, (outbox, inbox)) = (Canceller::new(), delivery());
             let ends = canceller.clone();

@@ -1,28 +1,34 @@
-//! The end of the process: code that is not the library's own must not be running then.
+//! Process exit: makes sure that no foreign code is running then.
 //!
-//! A user's deserializer may live in a module of its own, and uses objects that its static destructors destroy while
-//! `exit` runs. The library's threads go on all the same: one that loads a chunk at that moment would crash in code whose
-//! objects are gone. So each thread that is about to run foreign code, or to read memory that foreign code owns,
-//! [enters](enter) first. A handler of `atexit` closes the entrance, and waits until all threads inside have left.
+//! A user's deserializer may live in a module of its own and use objects that static destructors
+//! destroy while `exit` runs. The library's threads keep running meanwhile: a thread that loads a
+//! chunk at that moment would crash in code whose objects are gone. So each thread that is about to
+//! run foreign code, or to read memory that foreign code owns, [enters](enter) first. An `atexit`
+//! handler closes the entrance and waits until all threads inside have left.
 //!
-//! Handlers and destructors run in the opposite order of their registration, so the handler has to be registered after the
-//! destructors of all objects that foreign code uses. These are made when its module is loaded, when a deserializer is
-//! opened, and when the code that uses them runs for the first time. Hence [`register`], with each opening and again after
-//! 1, 2, 4, 8 ... chunks were loaded: to register a handler several times does no harm.
+//! Handlers and destructors run in the reverse order of their registration, so the handler must be
+//! registered after the destructors of all objects that foreign code uses. These objects are
+//! created when the code's module is loaded, when a deserializer is opened, and when the code that
+//! uses them first runs. So [`register`] is called at each opening, and again after 1, 2, 4, 8 ...
+//! chunks; registering the handler several times does no harm.
 //!
-//! The handler also [ends the threads](ForeignThreads) that exist for foreign code alone. A run-time library that this code
-//! uses (Intel's OpenMP, which CNTK's modules load features with) keeps data for each thread that has called it, and its own
-//! threads wait for the next call; shut down in that state it crashed in 3 of 200 programs. It lets go when the thread ends.
+//! The handler also [ends the threads](ForeignThreads) that exist for foreign code alone. A
+//! run-time library that this code uses (Intel's OpenMP, with which CNTK's modules load features)
+//! keeps data for each calling thread, and its own threads wait for the next call; shut down in
+//! that state, it crashed in 3 of 200 programs. It releases the data when the calling thread ends.
 //!
-//! A runtime may end threads inside foreign code: up to version 3.13, Python calls `pthread_exit` in every thread that wants its
-//! lock while the interpreter ends. That unwinds the stack, and must not drop what frames of Rust own. So foreign code is called
-//! by [`foreign`], which stops the unwinding before its caller and [parks](park) the thread until the process ends. No thread
-//! waits for one that is parked. Callbacks are `extern "C-unwind"`, because the frames between them and that place, which have
-//! nothing to drop, are unwound. `pthread_cancel` would unwind any frame, so threads of this library [refuse](refuse_cancel) it.
+//! A runtime may end threads inside foreign code: up to version 3.13, Python calls `pthread_exit`
+//! in every thread that wants its lock during finalization. That unwinds the stack, and must not
+//! drop objects owned by Rust frames. So foreign code is called by [`foreign`], which stops the
+//! unwinding before its caller and [parks](park) the thread until the process ends. No thread waits
+//! for a parked one. Callbacks are `extern "C-unwind"`, because the frames between them and that
+//! place, which have nothing to drop, are unwound. `pthread_cancel` would unwind any frame, so
+//! threads of this library [refuse](refuse_cancel) it.
 //!
-//! A host whose code must not be called any more before the process itself ends, as Python's, calls [`close`] by itself.
+//! A host whose code must not be called any more even before the process exits, such as Python's,
+//! calls [`close`] itself.
 //!
-//! What is inside is counted by atomics. The only lock is held across forks (see
+//! Threads inside are counted by atomics. The only lock is held across forks (see
 //! [`crate::runtime::fork`]), so that a child never inherits it locked.
 
 #![allow(unsafe_code, reason = "atexit, and threads that end inside foreign code")]
@@ -36,34 +42,36 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many times threads have entered and not left.
+/// Number of entries that have not been left, over all threads.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// The process ends: no thread enters any more.
+/// The process is exiting: no thread enters any more.
 static CLOSED: AtomicBool = AtomicBool::new(false);
-/// The handler has waited in vain for some threads inside, and does not wait again.
+/// The handler has timed out on some threads inside, and does not wait again.
 static HAS_STRAGGLERS: AtomicBool = AtomicBool::new(false);
-/// The thread that runs the handler: destructors that it runs afterwards may still be foreign code.
+/// The thread that runs the handler. Destructors that it runs afterwards may still be foreign code.
 static CLOSER: AtomicUsize = AtomicUsize::new(0);
-/// Threads that run the handler. Callbacks may end the process on several threads at once.
+/// Number of threads that run the handler. Callbacks may end the process on several threads at once.
 static CLOSING: AtomicUsize = AtomicUsize::new(0);
-/// Threads that are parked for good.
+/// Number of threads that are parked for good.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
-/// Pieces of work that foreign threads have done.
+/// Number of jobs of foreign code that were completed.
 static JOBS: AtomicU64 = AtomicU64::new(0);
 
-/// Threads for foreign code alone.
+/// Threads that exist for foreign code alone.
 pub(crate) trait ForeignThreads: Send + Sync {
-    /// Has them end, and waits for that until `deadline` at most. If this is one of them, it is not waited for.
+    /// Makes the threads end, and waits for them until `deadline` at most. The calling thread, if
+    /// it is one of them, is not waited for.
     fn end(&self, deadline: Instant);
 }
 
-/// The groups of such threads, each with the process that they belong to.
+/// The groups of such threads, each with its process.
 static THREADS: Mutex<Groups> = Mutex::new(Vec::new());
 static ACROSS_FORK: AcrossFork<Groups> = AcrossFork::new(&THREADS);
 
 type Groups = Vec<(Process, Weak<dyn ForeignThreads>)>;
 
-/// No other thread holds the lock while the process forks, and of all threads only the one that forks is in the child.
+/// Keeps other threads from holding the lock during a fork. In the child, only the forking thread
+/// exists.
 const HOOKS: Hooks = Hooks {
     before: || ACROSS_FORK.lock(),
     in_parent: unlock_after_fork,
@@ -75,39 +83,41 @@ const HOOKS: Hooks = Hooks {
 };
 
 fn unlock_after_fork() {
-    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, in the thread that forked. In the child that
-    // is the only thread.
+    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, on the thread
+    // that forked. In the child that is the only thread.
     unsafe { ACROSS_FORK.unlock() };
 }
 
 thread_local! {
-    /// How often this thread is inside.
+    /// How many times this thread is inside.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The handler waits no longer than this. Foreign code may itself wait for the thread that ends the process, as Python's
-/// waits for the interpreter's lock; such a process would never end.
+/// Maximum wait of the handler. Foreign code may itself wait for the thread that ends the process,
+/// as Python code waits for the interpreter's lock; without a limit, such a process would never
+/// end.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How often the handler looks whether all have left.
+/// Interval at which the handler checks whether all threads have left.
 const POLL: Duration = Duration::from_micros(50);
 
-/// How often a thread that waits for foreign code looks whether that is lost.
+/// Interval at which a thread that waits for foreign code checks whether that is lost.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// This thread is inside as long as this exists.
+/// Keeps this thread inside until it is dropped.
 pub struct Inside {
-    /// Bound to its thread.
+    /// Makes this type `!Send`.
     _here: std::marker::PhantomData<*const ()>,
 }
 
-/// Enters; `None` once the process ends.
+/// Enters; returns `None` once the process is exiting.
 pub fn enter() -> Option<Inside> {
     // Before this thread is counted: a child must not count it.
     fork::register(Position::Exit, HOOKS);
     change(1);
     let inside = Inside { _here: std::marker::PhantomData };
-    // Counted before looking: either the handler sees this thread, or this thread sees that it is closed.
+    // Counted before checking: either the handler sees this thread, or this thread sees that the
+    // entrance is closed.
     (!CLOSED.load(Ordering::SeqCst)).then_some(inside)
 }
 
@@ -125,10 +135,10 @@ fn change(by: isize) {
     };
 }
 
-/// Waits for other threads without being inside meanwhile: they may be waiting for the process to end themselves. What
-/// the thread finds afterwards may be the errors of work that was refused because the process ends.
+/// Runs `wait`, which waits for other threads, with this thread outside: they may be waiting for
+/// the process to exit themselves. Their work may have been refused because the process is exiting.
 pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
-    /// Goes back inside, also after a panic.
+    /// Re-enters, also after a panic.
     struct Back(isize);
     impl Drop for Back {
         fn drop(&mut self) {
@@ -144,15 +154,16 @@ pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// Has the handler run before the destructors of all that foreign code has made up to now.
+/// Makes the handler run before the destructors of all objects that foreign code has created so
+/// far.
 pub fn register() {
-    // SAFETY: the handler is a function of this library without arguments. If the library is unloaded before the process
-    // ends, the C library calls it then, because `atexit` notes which library it was called from. Failure (no memory)
-    // leaves the end of the process as it would be without a handler.
+    // SAFETY: the handler is a function of this library without arguments. If the library is
+    // unloaded before the process exits, the C library calls it then, because `atexit` records the
+    // calling library. A failure (no memory) leaves the exit as it would be without a handler.
     unsafe { libc::atexit(close) };
 }
 
-/// Has these threads end when the process does.
+/// Makes these threads end when the process exits.
 pub(crate) fn end_with_process(threads: Weak<dyn ForeignThreads>) {
     let process = Process::current();
     fork::register(Position::Exit, HOOKS);
@@ -161,25 +172,27 @@ pub(crate) fn end_with_process(threads: Weak<dyn ForeignThreads>) {
     all.push((process, threads));
 }
 
-/// Notes that foreign code has done a piece of work.
+/// Records that foreign code has completed a job.
 pub(crate) fn count_job() {
     if (JOBS.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
         register();
     }
 }
 
-/// Whether the process ends, so that no thread enters any more.
+/// Returns whether the process is exiting, so that no thread enters any more.
 pub fn is_closed() -> bool {
     CLOSED.load(Ordering::SeqCst)
 }
 
-/// Whether a thread will never leave, or has not left in time: whatever waits for foreign code gives up.
+/// Returns whether a thread will never leave, or has not left in time: waits for foreign code then
+/// give up.
 pub fn has_lost_threads() -> bool {
     PARKED.load(Ordering::SeqCst) > 0
         || (HAS_STRAGGLERS.load(Ordering::SeqCst) && INSIDE.load(Ordering::SeqCst) > DEPTH.get())
 }
 
-/// The error of a call that needs foreign code which does not run any more; `consequence` follows "so".
+/// Returns the error of a call that needs foreign code which no longer runs; `consequence` follows
+/// "so".
 pub fn refusal(consequence: &str) -> Error {
     let is_ending = is_closed() || PARKED.load(Ordering::SeqCst) == 0;
     let cause =
@@ -192,26 +205,25 @@ pub fn refusal(consequence: &str) -> Error {
     }
 }
 
-/// Has no thread enter any more. A host that wants to wait by itself for those inside calls this,
-/// and [`close`] when [`others_inside`] says that there are none.
+/// Closes the entrance. A host that wants to wait for the threads inside by itself calls this, and
+/// then [`close`] once [`others_inside`] returns false.
 pub fn refuse() {
     CLOSED.store(true, Ordering::SeqCst);
     CLOSER.store(this_thread(), Ordering::SeqCst);
 }
 
-/// Whether threads other than this one are inside.
+/// Returns whether threads other than this one are inside.
 pub fn others_inside() -> bool {
     INSIDE.load(Ordering::SeqCst) > DEPTH.get()
 }
 
-/// Has no thread enter any more, and waits until those inside have left, for [`LONGEST_WAIT`] at
-/// most.
+/// Closes the entrance and waits until the threads inside have left, for [`LONGEST_WAIT`] at most.
 pub extern "C" fn close() {
     refuse();
     CLOSING.fetch_add(1, Ordering::SeqCst);
     let begin = Instant::now();
     let deadline = if HAS_STRAGGLERS.load(Ordering::SeqCst) { begin } else { begin + LONGEST_WAIT };
-    // The thread that ends the process may do so from inside.
+    // The thread that ends the process may itself be inside.
     outside(|| {
         while INSIDE.load(Ordering::SeqCst) > 0 {
             if Instant::now() >= deadline {
@@ -231,15 +243,16 @@ pub extern "C" fn close() {
 }
 
 fn this_thread() -> usize {
-    // SAFETY: the function has no conditions.
+    // SAFETY: the function has no preconditions.
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Calls foreign code. If its runtime ends the thread meanwhile, the caller's frames stay as they are: see [`park`]. Once the
-/// handler has waited for a thread in vain, only the thread that ends the process calls any.
+/// Calls foreign code. If its runtime ends the thread meanwhile, the caller's frames stay intact:
+/// see [`park`]. Once the handler has timed out, only the thread that ends the process may call
+/// foreign code.
 ///
-/// `call` must do nothing but call a function that is `extern "C-unwind"`, and own nothing that has to be dropped: the frames of
-/// `call` and of `unwinding::stopped` are unwound.
+/// `call` must do nothing but call an `extern "C-unwind"` function, and must own nothing that needs
+/// dropping: its frame and the frame of `unwinding::stopped` are unwound.
 #[inline]
 pub fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
     if HAS_STRAGGLERS.load(Ordering::Relaxed) && CLOSER.load(Ordering::Relaxed) != this_thread() {
@@ -248,19 +261,20 @@ pub fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
     unwinding::stopped(call)
 }
 
-/// Ends this thread's part in all, without unwinding it: it sleeps until the process ends, and is not waited for.
+/// Parks this thread until the process ends, without unwinding it. No thread waits for it.
 pub fn park() -> ! {
     fork::register(Position::Exit, HOOKS);
     change(-(DEPTH.get() as isize));
     PARKED.fetch_add(1, Ordering::SeqCst);
     loop {
-        // SAFETY: it sleeps until a signal comes, which the process handles.
+        // SAFETY: `pause` has no preconditions; it sleeps until a signal arrives.
         unsafe { libc::pause() };
     }
 }
 
-/// Has `pthread_cancel` wait for ever with this thread, which is one of the library's: the C library acts on it in system calls,
-/// and unwinds whatever frames there are. Foreign code that allows it again is ended as by `pthread_exit`.
+/// Keeps `pthread_cancel` from acting on this thread of the library: the C library would act in
+/// system calls and unwind any frames. Foreign code that enables cancellation again is ended as by
+/// `pthread_exit`.
 pub(crate) fn refuse_cancel() {
     unwinding::refuse_cancel();
 }
@@ -271,7 +285,7 @@ mod unwinding {
     use std::mem::MaybeUninit;
     use std::ptr::null_mut;
 
-    /// `struct _pthread_cleanup_buffer` of glibc, and `struct __ptcb` of musl, which is smaller.
+    /// `struct _pthread_cleanup_buffer` of glibc, and the smaller `struct __ptcb` of musl.
     type Buffer = [*mut c_void; 4];
 
     unsafe extern "C" {
@@ -289,7 +303,7 @@ mod unwinding {
 
     pub fn refuse_cancel() {
         let mut old = 0;
-        // SAFETY: a state that the C library knows, and a variable for the one before.
+        // SAFETY: `DISABLE` is a valid state, and `old` is a live variable for the previous one.
         unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
     }
 
@@ -297,21 +311,22 @@ mod unwinding {
         super::park();
     }
 
-    /// Calls `call`. If that ends the thread, the thread is parked once the frame of this function has been unwound, and before
-    /// that of its caller is.
+    /// Calls `call`. If that ends the thread, the thread is parked after the frame of this function
+    /// has been unwound, and before that of its caller is.
     ///
-    /// The C library runs the handler of a frame that was left before it looks at the next frame. So this must be a frame of
-    /// its own. It and that of `call`, which may be inlined, are unwound: they have nothing to drop, and the call in them is one that
-    /// may unwind.
+    /// The C library runs the handler of an unwound frame before it proceeds to the next frame. So
+    /// this function must have a frame of its own. Its frame and that of `call`, which may be
+    /// inlined, are unwound: they have nothing to drop, and the call in them may unwind.
     #[inline(never)]
     pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
         let mut buffer = MaybeUninit::<Buffer>::uninit();
-        // SAFETY: the buffer has at least the size of the C library's, and stays where it is until it is taken off below, or until
-        // `park` has run, which never returns. Between the two calls lies one of foreign code. If it unwinds, this frame is left
-        // after nothing but `park`'s call, so nobody uses the buffer again.
+        // SAFETY: the buffer is at least as large as the C library's, and does not move until it is
+        // popped below, or until `park` has run, which never returns. Between the two calls there
+        // is only the foreign call. If it unwinds, control passes to `park`, so the buffer is not
+        // used again.
         unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), park, null_mut()) };
         let result = call();
-        // SAFETY: the buffer that was put on last.
+        // SAFETY: this buffer was pushed last.
         unsafe { _pthread_cleanup_pop(buffer.as_mut_ptr(), 0) };
         result
     }
@@ -319,12 +334,12 @@ mod unwinding {
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod unwinding {
-    /// Calls `call`: threads that end here unwind nothing.
+    /// Calls `call`: here, ending a thread unwinds nothing.
     pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
         call()
     }
 
-    /// Nothing is unwound.
+    /// Does nothing, because nothing is unwound.
     pub fn refuse_cancel() {}
 }
 
@@ -337,7 +352,7 @@ pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant
         std::thread::sleep(POLL);
     }
     if sync::is_finished(&thread) {
-        // What is left are the destructors of its thread-local data. Loading threads catch all panics.
+        // Only destructors of its thread-local data are left. Loading threads catch all panics.
         let _ = thread.join();
     }
 }
@@ -359,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_waits_is_outside() {
+    fn waiting_thread_is_outside() {
         let first = enter().expect("the process goes on");
         let second = enter().expect("the process goes on");
         assert_eq!(DEPTH.get(), 2);

@@ -1,8 +1,9 @@
-//! Forks of the process: detecting them, and the hooks of modules that hold locks across them.
+//! Fork detection, and fork hooks of modules with static locks.
 //!
-//! Threads do not survive a fork, and a mutex that another thread held stays locked in the child. So objects that depend on
-//! either remember the [`Process`] in which they were made, and modules with static locks [`register`] hooks, which hold these
-//! locks while the process forks. This module imports none of them.
+//! Threads do not survive a fork, and a mutex held by another thread stays locked in the child. So
+//! objects that depend on threads or locks remember the [`Process`] that created them, and modules
+//! with static locks [`register`] hooks that hold the locks during a fork. This module imports none
+//! of them.
 
 #![allow(unsafe_code, reason = "pthread_atfork")]
 
@@ -10,10 +11,11 @@ use crate::runtime::lock::{AcrossFork, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
-/// Incremented in the child of every fork. Reading it costs one load, where `getpid` is a system call.
+/// Incremented in the child of every fork. Reading it costs one load, whereas `getpid` is a system
+/// call.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// The process in which an object was made.
+/// The process that created an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process(u64);
 
@@ -24,43 +26,45 @@ impl Process {
         Process(GENERATION.load(Ordering::Relaxed))
     }
 
-    /// Whether this is still the process that made the object.
+    /// Returns whether this is still the process that created the object.
     pub fn is_current(self) -> bool {
         self.0 == GENERATION.load(Ordering::Relaxed)
     }
 }
 
-/// The modules that have hooks, in the order in which these run before a fork; after it they run in the opposite order. It does
-/// not depend on which module registers first. A thread that holds locks of several modules takes them in this order too.
+/// The modules with hooks, in the order in which these run before a fork; after it they run in
+/// reverse. The order does not depend on which module registers first. A thread that holds locks of
+/// several modules must take them in this order too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Position {
     Pool,
     Exit,
 }
 
-/// Functions of a module that run when the process forks, in the thread that forks.
+/// A module's functions that run when the process forks, on the forking thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hooks {
     /// Runs before the fork.
     pub before: fn(),
     /// Runs after the fork, in the parent.
     pub in_parent: fn(),
-    /// Runs after the fork, in the child, whose only thread this is. [`Process::is_current`] is already that of the child.
+    /// Runs after the fork, in the child, where this is the only thread. [`Process::is_current`]
+    /// already refers to the child.
     pub in_child: fn(),
 }
 
-/// By their position.
-type Table = [OnceLock<Hooks>; Position::Exit as usize + 1];
+/// Indexed by position.
+type HookTable = [OnceLock<Hooks>; Position::Exit as usize + 1];
 
-static TABLE: Table = [const { OnceLock::new() }; Position::Exit as usize + 1];
+static TABLE: HookTable = [const { OnceLock::new() }; Position::Exit as usize + 1];
 
-/// Held while hooks are registered, and while the process forks: a fork runs all hooks of a module or none, and the child
-/// never inherits an entry that another thread is writing.
+/// Held while hooks are registered and while the process forks: a fork runs all hooks of a module
+/// or none, and the child never inherits an entry that another thread is writing.
 static LOCK: Mutex<()> = Mutex::new(());
 static ACROSS_FORK: AcrossFork<()> = AcrossFork::new(&LOCK);
 
-/// Runs a module's hooks at each fork from now on. Costs one load if they are registered already. The caller must not hold a
-/// lock that a hook takes.
+/// Runs a module's hooks at each fork from now on. Costs one load if they are already registered.
+/// The caller must not hold a lock that a hook takes.
 pub(crate) fn register(position: Position, hooks: Hooks) {
     let entry = &TABLE[position as usize];
     if entry.get().is_none() {
@@ -71,13 +75,14 @@ pub(crate) fn register(position: Position, hooks: Hooks) {
     }
 }
 
-/// Has the C library call this module at each fork.
+/// Makes the C library call this module at each fork.
 fn watch() {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
-        // SAFETY: the handlers have the signature that `pthread_atfork` requires, `extern "C" fn()`, and glibc
-        // removes them if this library is unloaded. They only lock, unlock and write atomics, which is allowed in
-        // the child of a fork. If registering fails (out of memory), forks go undetected, which is no memory error.
+        // SAFETY: the handlers have the signature that `pthread_atfork` requires, `extern "C"
+        // fn()`, and glibc removes them if this library is unloaded. They only lock, unlock and
+        // write atomics, which is allowed in the child of a fork. If registering fails (out of
+        // memory), forks go undetected, which is not a memory safety problem.
         unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
     });
 }
@@ -98,17 +103,17 @@ extern "C" fn after_in_child() {
     unlock();
 }
 
-fn run_before(table: &Table) {
+fn run_before(table: &HookTable) {
     table.iter().filter_map(OnceLock::get).for_each(|hooks| (hooks.before)());
 }
 
-fn run_after(table: &Table, hook: fn(&Hooks) -> fn()) {
+fn run_after(table: &HookTable, hook: fn(&Hooks) -> fn()) {
     table.iter().rev().filter_map(OnceLock::get).for_each(|hooks| hook(hooks)());
 }
 
 fn unlock() {
-    // SAFETY: the C library runs the caller once after each call of `before`, which called `lock`, in the thread that forked. In
-    // the child that is the only thread.
+    // SAFETY: the C library runs the caller once after each call of `before`, which called `lock`,
+    // on the thread that forked. In the child that is the only thread.
     unsafe { ACROSS_FORK.unlock() };
 }
 
@@ -127,11 +132,12 @@ mod tests {
 
     #[test]
     fn hooks_run_in_order_of_position_and_then_in_reverse() {
-        let table = Table::default();
+        let table = HookTable::default();
         let registered = |position: Position, hooks| {
             table[position as usize].set(hooks).expect("an empty entry");
         };
-        // A module that has not registered has no hooks; the order of registering does not count.
+        // Modules that have not registered have no hooks; the order of registration does not
+        // matter.
         run_before(&table);
         registered(
             Position::Exit,

@@ -1,8 +1,8 @@
-//! Threads that help another one with work that has many parts.
+//! Helper threads for work that consists of many parts.
 //!
-//! Rayon's pool loads chunks, and a thread of it takes 40 to 110 microseconds to wake up, as long as packing several minibatches. The
-//! threads here look for what comes next before they sleep, and a thread that comes late is not waited for: whoever shares
-//! work takes parts of it like all others, and what nobody has begun is not left to anyone.
+//! A rayon thread takes 40 to 110 microseconds to wake up, as long as packing several minibatches.
+//! The threads here spin before they park, and a late thread is not waited for: the sharing thread
+//! takes parts like all others, and unstarted parts are never reserved for a particular thread.
 
 #![allow(unsafe_code, reason = "work that other threads borrow until it ends")]
 
@@ -15,46 +15,46 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What threads do together: each takes parts until none is left. The argument is the number of the thread, which no other one has
-/// at the time: 0 is who shares the work, [`Helpers::most`] a caller who waits.
-type Work<'a> = &'a (dyn Fn(usize) + Sync);
+/// A unit of shared work: each thread takes parts until none is left. The argument is the number of
+/// the thread, unique at the time: 0 is the sharing thread, and [`Helpers::most`] a waiting caller.
+type SharedWork<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// The threads, started when they are first needed.
+/// A group of threads, started when first needed.
 pub struct Helpers {
     threads: Vec<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<HelpersInner>,
 }
 
-/// What the threads share.
-struct Shared {
-    state: Mutex<State>,
-    /// There is work, or no helper is needed any more.
+/// Data shared by the threads.
+struct HelpersInner {
+    state: Mutex<HelpersState>,
+    /// Notified when there is work, or when the helpers should end.
     begun: Condvar,
-    /// Nobody helps any more.
+    /// Notified when the last helper has finished.
     finished: Condvar,
-    /// How often work was shared: what helpers look at before they sleep.
+    /// Number of rounds of work so far. Helpers poll it before parking.
     rounds: AtomicU32,
-    /// How many threads help now: what waits for them looks at before it sleeps.
+    /// Number of threads helping now. Polled before parking.
     busy: AtomicU32,
-    /// Threads that work at a time, at most.
+    /// Maximum number of threads that work at a time.
     most: usize,
 }
 
 #[derive(Default)]
-struct State {
-    /// Here while parts may be left. It is borrowed from [`Helpers::share`], which takes it away and then waits for all that are
-    /// [`Shared::busy`].
-    work: Option<Work<'static>>,
+struct HelpersState {
+    /// Present while parts may be left. Borrowed from [`Helpers::share`], which removes it and then
+    /// waits until no thread is [`HelpersInner::busy`].
+    work: Option<SharedWork<'static>>,
     /// Threads with lower numbers may help.
     wanted: usize,
     sleeping: usize,
-    /// A thread has panicked while it helped.
+    /// A helper has panicked.
     is_broken: bool,
     is_closed: bool,
 }
 
-impl Shared {
-    /// What a thread does until it is not needed any more.
+impl HelpersInner {
+    /// The main loop of a helper, until the helpers are dropped.
     fn serve(&self, number: usize) {
         let mut helped = None;
         let mut state = self.state.lock();
@@ -66,7 +66,7 @@ impl Shared {
                 state = self.help(number, state);
                 continue;
             }
-            // What comes next mostly comes sooner than a sleeping thread wakes up.
+            // Spin first: the next work mostly comes sooner than a parked thread wakes up.
             drop(state);
             spin(|| self.rounds.load(Ordering::Relaxed) != round);
             state = self.state.lock();
@@ -78,8 +78,12 @@ impl Shared {
         }
     }
 
-    /// Does what is left of the work, if there is any.
-    fn help<'s>(&'s self, number: usize, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    /// Helps with the remaining work, if there is any.
+    fn help<'s>(
+        &'s self,
+        number: usize,
+        mut state: MutexGuard<'s, HelpersState>,
+    ) -> MutexGuard<'s, HelpersState> {
         let Some(work) = state.work else { return state };
         self.busy.fetch_add(1, Ordering::Relaxed);
         drop(state);
@@ -93,14 +97,14 @@ impl Shared {
     }
 }
 
-/// Takes the work away from the threads when it is dropped, and waits until none of them does it any more.
-struct Round<'a>(&'a Shared);
+/// A round of work. Dropping it removes the work and waits until no helper is working on it.
+struct Round<'a>(&'a HelpersInner);
 
 impl Drop for Round<'_> {
     fn drop(&mut self) {
-        let Shared { state, busy, finished, .. } = self.0;
+        let HelpersInner { state, busy, finished, .. } = self.0;
         state.lock().work = None;
-        // Under the lock nobody begins any more, so that this only falls.
+        // No thread can begin any more, so the number only falls.
         if busy.load(Ordering::Acquire) > 0 && !spin(|| busy.load(Ordering::Acquire) == 0) {
             let mut state = state.lock();
             while busy.load(Ordering::Acquire) > 0 {
@@ -111,9 +115,9 @@ impl Drop for Round<'_> {
 }
 
 impl Helpers {
-    /// As many threads at most, at least one: the one that shares its work.
+    /// Allows at most `most` threads, including the sharing thread.
     pub fn new(most: usize) -> Helpers {
-        let shared = Shared {
+        let shared = HelpersInner {
             state: Mutex::default(),
             begun: Condvar::default(),
             finished: Condvar::default(),
@@ -124,25 +128,28 @@ impl Helpers {
         Helpers { threads: Vec::new(), shared: Arc::new(shared) }
     }
 
-    /// Threads that work at a time, at most.
+    /// Returns the maximum number of threads that work at a time.
     pub fn most(&self) -> usize {
         self.shared.most
     }
 
-    /// What a caller needs to help while it waits.
+    /// Returns a handle with which a caller helps while it waits.
     pub fn waiting_caller(&self) -> WaitingCaller {
         WaitingCaller { shared: Arc::clone(&self.shared), rounds: 0 }
     }
 
-    /// Does `work` on this thread and, at the same time, on up to `threads - 1` others and a caller who waits. It returns on each
-    /// of them when no part is left that nobody has begun. After a panic on another thread the result is an error, now and later.
-    pub fn share(&mut self, threads: usize, work: Work<'_>) -> Result<()> {
+    /// Runs `work` on this thread and concurrently on up to `threads - 1` helpers and a waiting
+    /// caller. It returns on each thread when no unstarted parts are left. After a panic on another
+    /// thread, this and later calls return an error.
+    pub fn share(&mut self, threads: usize, work: SharedWork<'_>) -> Result<()> {
         self.start(threads - 1);
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes, and nobody uses the reference after it has ended: it is in `State::work`, from which
-        // threads copy it under the lock, and they count themselves as busy under that lock before they use it. `Round`, which is
-        // dropped before this function returns or unwinds, takes it out under the lock and waits until none is busy.
-        let lasting = unsafe { std::mem::transmute::<Work<'_>, Work<'static>>(work) };
+        // SAFETY: only the lifetime changes, and the reference is not used after it ends: it is
+        // stored in `HelpersState::work`, from which threads copy it under the lock, counting
+        // themselves as busy under the same lock before they use it. `Round`, which is dropped
+        // before this function returns or unwinds, removes it under the lock and waits until no
+        // thread is busy.
+        let lasting = unsafe { std::mem::transmute::<SharedWork<'_>, SharedWork<'static>>(work) };
         let mut state = shared.state.lock();
         let round = Round(shared);
         state.work = Some(lasting);
@@ -160,7 +167,7 @@ impl Helpers {
         }
     }
 
-    /// Starts threads until there are as many, if there can be.
+    /// Starts threads until there are `wanted`, or no more can be started.
     fn start(&mut self, wanted: usize) {
         const NAME: &str = "cntk-reader-pack";
         while self.threads.len() < wanted {
@@ -179,7 +186,7 @@ impl Drop for Helpers {
         self.shared.rounds.fetch_add(1, Ordering::Relaxed);
         self.shared.begun.notify_all();
         for thread in self.threads.drain(..) {
-            // It ends after what it does; its panics were caught.
+            // The thread ends after its current work; its panics were caught.
             let _ = thread.join();
         }
     }
@@ -188,12 +195,12 @@ impl Drop for Helpers {
 /// Some of the helpers, for work that is a list of parts.
 pub struct Team<'a> {
     pub helpers: &'a mut Helpers,
-    /// Threads that work, beside a caller who waits.
+    /// Number of threads that work, in addition to a waiting caller.
     pub threads: usize,
 }
 
 impl Team<'_> {
-    /// Does `work` with each part. Of several failures, the first in the parts' order is the result.
+    /// Runs `work` for each part. If several fail, returns the error of the first part in order.
     pub fn each<T: Send>(
         &mut self,
         parts: impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Send,
@@ -203,8 +210,9 @@ impl Team<'_> {
         let parts = Mutex::new(parts.enumerate());
         let failure = Mutex::new(None::<(usize, Error)>);
         self.helpers.share(self.threads, &|thread| {
-            // From both ends, so that mostly the same thread gets the same parts again: of memory that its caches still have. A
-            // caller who waits, whose number is `most`, takes the place of the first helper.
+            // Threads take parts from both ends, so that repeated work mostly finds its data in the
+            // same thread's caches. A waiting caller, whose number is `most`, takes parts from the
+            // end, like the first helper.
             let next = || match thread % 2 == 0 && thread < most {
                 true => parts.lock().next(),
                 false => parts.lock().next_back(),
@@ -222,20 +230,21 @@ impl Team<'_> {
     }
 }
 
-/// A caller who waits for what another thread reads ahead.
+/// A caller that helps while it waits for data that another thread reads ahead.
 pub struct WaitingCaller {
-    shared: Arc<Shared>,
-    /// How often work was shared when the caller last looked.
+    shared: Arc<HelpersInner>,
+    /// Number of rounds when the caller last looked.
     rounds: u32,
 }
 
 impl WaitingCaller {
-    /// Another thread is about to read.
+    /// Call this before another thread begins to read.
     pub fn begin(&mut self) {
         self.rounds = self.shared.rounds.load(Ordering::Relaxed);
     }
 
-    /// Helps with what is shared soon, until nothing is. `is_done` says whether what the caller waits for is there: not all is shared.
+    /// Helps with the work that is shared soon, until there is none. `is_done` returns whether the
+    /// caller's data are ready: not all of the reading is shared.
     pub fn help(&mut self, is_done: impl Fn() -> bool) {
         let shared = &*self.shared;
         if shared.most == 1 {
@@ -248,7 +257,7 @@ impl WaitingCaller {
                 return;
             }
             self.rounds = rounds();
-            // What was begun is done, even if the call is cancelled.
+            // Work that was begun must be completed, even if the call is cancelled.
             cancel::apart(|| drop(shared.help(shared.most, shared.state.lock())));
         }
     }
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_in_order_counts() {
+    fn first_failure_in_order_wins() {
         let mut helpers = Helpers::new(3);
         for _ in 0..20 {
             let mut team = Team { helpers: &mut helpers, threads: 3 };
@@ -292,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_panics_is_an_error_now_and_later() {
+    fn helper_panic_fails_this_and_later_rounds() {
         let mut helpers = Helpers::new(2);
         let helps = AtomicBool::new(false);
         let shared = helpers.share(2, &|number| {
@@ -309,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_who_shares_waits_for_the_helpers() {
+    fn caller_panic_joins_helpers() {
         let mut helpers = Helpers::new(2);
         let (helps, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = catch_unwind(AssertUnwindSafe(|| {
@@ -336,9 +345,10 @@ mod schedules {
     use super::*;
     use crate::runtime::sync::{explore, thread};
 
-    /// A thread that shares work twice, helpers and a caller who waits do every part once, and all end.
+    /// A thread that shares work twice, its helpers and a waiting caller do every part once, and
+    /// all threads end.
     #[test]
-    fn parts_are_done_once_and_all_end() {
+    fn parts_are_done_once_and_all_threads_end() {
         explore::random("helpers and a caller who waits", || {
             let mut helpers = Helpers::new(2);
             let mut caller = helpers.waiting_caller();

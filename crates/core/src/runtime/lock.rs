@@ -1,9 +1,11 @@
-//! Locks. Those of the standard library, but a panic does not poison them: the C ABI has already turned it into an error.
+//! Locks of the standard library, without poisoning: the C ABI has already turned a panic into an
+//! error.
 //!
-//! A process may fork while threads of this library sleep, and the child may use the library. So locks keep nothing about sleeping
-//! threads in the process: on Linux those of the standard library are numbers that the kernel waits at. Locks with queues in user
-//! space, as parking_lot has them, list the parent's sleeping threads in the child too; there the memory of these threads
-//! is given to other threads, and the queues write into it.
+//! A process may fork while threads of this library sleep, and the child may use the library. So
+//! locks must not keep state about sleeping threads in the process: on Linux, the locks of the
+//! standard library are futexes. Locks with queues in user space, such as parking_lot's, still list
+//! the parent's sleeping threads in the child, where the memory of these threads is reused by other
+//! threads, and the queues would write into it.
 
 #![allow(unsafe_code, reason = "locks that are held across a fork")]
 
@@ -12,15 +14,16 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Locks over those of a module with the interface of `std::sync`. The model
-/// ([`crate::runtime::sync`]) makes its own by this, so what it checks are these locks.
+/// Defines locks over the primitives of a module with the interface of `std::sync`. The model
+/// ([`crate::runtime::sync`]) defines its own with this macro, so it checks these very locks.
 macro_rules! locks {
     ($sync:ident) => {
-        /// A lock for one thread at a time.
+        /// A mutual exclusion lock.
         #[derive(Debug, Default)]
         pub struct Mutex<T>($sync::Mutex<T>);
 
-        /// The lock is held while this exists. Empty only while [`Condvar::wait`] or [`MutexGuard::unlocked`] has released it.
+        /// Holds the lock until dropped. Empty only while [`Condvar::wait`] or
+        /// [`MutexGuard::unlocked`] has released it.
         #[derive(Debug)]
         pub struct MutexGuard<'a, T> {
             mutex: &'a Mutex<T>,
@@ -28,7 +31,7 @@ macro_rules! locks {
         }
 
         impl<T> Mutex<T> {
-            /// A lock that is free.
+            /// Creates a free lock.
             pub const fn new(value: T) -> Mutex<T> {
                 Mutex($sync::Mutex::new(value))
             }
@@ -38,12 +41,12 @@ macro_rules! locks {
                 MutexGuard { mutex: self, guard: Some(self.locked()) }
             }
 
-            /// The value, which no other thread can have any more.
+            /// Consumes the lock and returns the value.
             pub fn into_inner(self) -> T {
                 self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
             }
 
-            /// The value, which no other thread can use meanwhile.
+            /// Returns the value, without locking.
             #[cfg_attr(
                 shuttle,
                 allow(dead_code, reason = "only locks of the model's protocols have such owners")
@@ -58,7 +61,7 @@ macro_rules! locks {
         }
 
         impl<T> MutexGuard<'_, T> {
-            /// Releases the lock for as long as `work` takes.
+            /// Releases the lock while `work` runs.
             pub fn unlocked<R>(this: &mut Self, work: impl FnOnce() -> R) -> R {
                 this.guard = None;
                 let result = work();
@@ -86,12 +89,13 @@ macro_rules! locks {
         pub struct Condvar($sync::Condvar);
 
         impl Condvar {
-            /// A condition that no thread waits for.
+            /// Creates a condition variable.
             pub const fn new() -> Condvar {
                 Condvar($sync::Condvar::new())
             }
 
-            /// Releases the lock and sleeps until the condition is notified, or for no reason; then takes the lock again.
+            /// Releases the lock and sleeps until notified, or spuriously woken; then takes the
+            /// lock again.
             #[cfg_attr(
                 shuttle,
                 allow(dead_code, reason = "the protocols that wait without a limit are the model's")
@@ -101,14 +105,14 @@ macro_rules! locks {
                 guard.guard = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
             }
 
-            /// [`wait`](Condvar::wait), for `most` at most.
+            /// Like [`wait`](Condvar::wait), for `most` at most.
             pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
                 let held = guard.guard.take().expect("the lock is held");
                 let (held, _) = self.0.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
                 guard.guard = Some(held);
             }
 
-            /// Wakes all threads that wait.
+            /// Wakes all waiting threads.
             pub fn notify_all(&self) {
                 self.0.notify_all();
             }
@@ -120,12 +124,12 @@ pub(super) use locks;
 
 locks!(sync);
 
-/// A lock for one thread that writes, or for several that read.
+/// A reader-writer lock.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock that is free.
+    /// Creates a free lock.
     pub(crate) const fn new(value: T) -> RwLock<T> {
         RwLock(sync::RwLock::new(value))
     }
@@ -141,18 +145,19 @@ impl<T> RwLock<T> {
     }
 }
 
-/// Holds a lock while the process forks, so that the child never inherits it locked by a thread that does not exist there.
+/// Holds a lock while the process forks, so that the child never inherits it locked by a thread
+/// that does not exist there.
 pub(crate) struct AcrossFork<T: 'static> {
     mutex: &'static Mutex<T>,
     held: UnsafeCell<Option<sync::MutexGuard<'static, T>>>,
 }
 
-// SAFETY: `held` is only accessed by the thread that holds `mutex`: `lock` has just taken it, and `unlock` requires that the calling
-// thread has called `lock`.
+// SAFETY: `held` is only accessed by the thread that holds `mutex`: `lock` has just taken it, and
+// `unlock` requires that the calling thread has called `lock`.
 unsafe impl<T: Send> Sync for AcrossFork<T> {}
 
 impl<T> AcrossFork<T> {
-    /// For this lock, which is free.
+    /// Wraps a free lock.
     pub const fn new(mutex: &'static Mutex<T>) -> AcrossFork<T> {
         AcrossFork { mutex, held: UnsafeCell::new(None) }
     }
@@ -160,7 +165,7 @@ impl<T> AcrossFork<T> {
     /// Takes the lock, before the process forks.
     pub fn lock(&self) {
         let guard = self.mutex.locked();
-        // SAFETY: this thread holds the lock, so no other one is here or in `unlock`.
+        // SAFETY: this thread holds the lock, so no other thread accesses `held`.
         unsafe { *self.held.get() = Some(guard) };
     }
 
@@ -168,10 +173,10 @@ impl<T> AcrossFork<T> {
     ///
     /// # Safety
     ///
-    /// The calling thread has called [`lock`](AcrossFork::lock) and has not called this since. In the child the calling thread is the
-    /// one that forked.
+    /// The calling thread has called [`lock`](AcrossFork::lock), and has not called this function
+    /// in between. In the child, the calling thread is the one that forked.
     pub unsafe fn unlock(&self) {
-        // SAFETY: by this function's contract this thread holds the lock, until `guard` is dropped.
+        // SAFETY: by this function's contract, this thread holds the lock until `guard` is dropped.
         let guard = unsafe { (*self.held.get()).take() };
         drop(guard);
     }
@@ -184,7 +189,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_panic_does_not_poison() {
+    fn panic_does_not_poison() {
         let (mutex, rw) = (Mutex::new(1), RwLock::new(2));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _held = (mutex.lock(), rw.write());
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_across_a_fork() {
+    fn lock_is_held_across_fork() {
         static MUTEX: Mutex<u32> = Mutex::new(0);
         static HELD: AcrossFork<u32> = AcrossFork::new(&MUTEX);
         HELD.lock();

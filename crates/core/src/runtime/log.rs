@@ -1,4 +1,4 @@
-//! Log lines. They go to a callback that the host sets, otherwise to standard error.
+//! Log lines. They go to a callback that the host sets, or else to standard error.
 
 use crate::message::shown::visible;
 use crate::option::FrontEnd;
@@ -6,7 +6,8 @@ use crate::runtime::lock::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How important a line is. The values are the trace levels of the configuration from which on lines are shown.
+/// The severity of a line. The values are the lowest trace levels of the configuration at which
+/// lines are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Level {
@@ -34,29 +35,31 @@ pub fn set_sink(sink: Option<Arc<Sink>>) {
 pub struct Logger {
     /// Lines above this level are dropped.
     pub trace_level: u32,
-    /// Whose words lines use for options.
+    /// The front end whose names for options the lines use.
     pub front_end: FrontEnd,
 }
 
 impl Logger {
-    /// A logger of lines up to a level, in the words of CNTK's configurations.
+    /// Creates a logger for lines up to a level, with the option names of CNTK's configurations.
     pub const fn new(trace_level: u32) -> Logger {
         Logger { trace_level, front_end: FrontEnd::Configuration }
     }
 
-    /// Whether a line of this level would be shown. Check it before building a line that is costly to build.
+    /// Returns whether a line of this level would be shown. Check this before building an expensive
+    /// line.
     pub fn shows(&self, level: Level) -> bool {
         level as u32 <= self.trace_level
     }
 
-    /// Writes one line, without its line break.
+    /// Writes one line, given without its line break.
     pub fn write(&self, level: Level, line: &str) {
         if self.shows(level) {
             Self::log_always(level, &self.front_end.say(line));
         }
     }
 
-    /// Writes one line whatever the trace level, for what users must learn even if they want no warnings.
+    /// Writes one line regardless of the trace level, for information that users must get even if
+    /// they want no warnings.
     pub fn log_always(level: Level, line: &str) {
         let line = &*visible(line);
         // The lock is not held during the call, so that the sink may call `set_sink`.
@@ -75,38 +78,40 @@ impl Logger {
     }
 }
 
-/// Warnings of one kind about the parts of a file. They are written at every trace level: the first one as it is, the number of
-/// all at the end of a sweep, or of the work that they are about.
+/// Repeated warnings of one kind about parts of a file, written at every trace level: the first one
+/// in full, and the total at the end of a sweep or of the work that they concern.
 #[derive(Debug)]
 pub struct Repeated {
-    /// What is counted, as the plural of a noun.
+    /// The things that are counted, as a plural noun.
     what: &'static str,
     count: AtomicU64,
-    /// The number that was reported last.
+    /// The count that was last reported.
     reported: AtomicU64,
 }
 
 impl Repeated {
-    /// A count of `what`, the plural of a noun.
+    /// Creates a counter for `what`, a plural noun.
     pub fn new(what: &'static str) -> Repeated {
         Repeated { what, count: AtomicU64::new(0), reported: AtomicU64::new(1) }
     }
 
-    /// Counts one, and writes the lines of its warning if it is the first.
+    /// Counts one occurrence, and writes the lines of its warning if it is the first.
     pub fn warn(&self, lines: impl FnOnce() -> Vec<String>) {
         match self.count.fetch_add(1, Ordering::Relaxed) {
             0 => lines().iter().for_each(|line| Logger::log_always(Level::Warning, line)),
             1 => {
-                let line =
-                    format!("There are more {}. They are counted, and their number follows.", self.what);
+                let line = format!(
+                    "There are more {}. They are counted, and the total is reported later.",
+                    self.what
+                );
                 Logger::log_always(Level::Warning, &line);
             }
             _ => {}
         }
     }
 
-    /// Reports the number, if it is at least twice the one that was written or reported last: sweep
-    /// after sweep has the same parts, and a line for each sweep would fill the disk.
+    /// Reports the count if it is at least twice the last reported one: every sweep finds the same
+    /// parts, and one line per sweep would fill the disk.
     pub fn summarize(&self, file: &str) {
         let count = self.count.load(Ordering::Relaxed);
         let is_due = |reported| has_doubled(count, reported).then_some(count);
@@ -116,8 +121,8 @@ impl Repeated {
     }
 }
 
-/// Whether a count is to be reported that was `reported` last: counts grow from sweep to sweep, and
-/// are reported ever more rarely.
+/// Returns whether a count is due for a report if `reported` was the last one: counts grow from
+/// sweep to sweep, and are reported ever more rarely.
 pub fn has_doubled(count: u64, reported: u64) -> bool {
     count > reported && count / 2 >= reported
 }
@@ -136,7 +141,7 @@ mod tests {
         (0..5).for_each(|_| repeated.warn(Vec::new));
         repeated.summarize("f");
         assert_eq!(reported(), 6);
-        // Sweeps with the same six: reported at 12, 24 and 48.
+        // Sweeps over the same six parts: reported at 12, 24 and 48.
         let mut lines = Vec::new();
         for _ in 0..10 {
             (0..6).for_each(|_| repeated.warn(Vec::new));

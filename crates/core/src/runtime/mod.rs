@@ -1,5 +1,4 @@
-//! Threads, and their end: the pool, shared work, cancellation, forks, locks, the exit of the
-//! process.
+//! Threads: the pool, shared work, cancellation, forks, locks, and process exit.
 
 pub mod cancel;
 pub mod delivery;

@@ -1,4 +1,5 @@
-//! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
+//! The library's thread pool: one per process, started when first needed. A forked child starts its
+//! own.
 
 #![allow(unsafe_code, reason = "a lock that is held across a fork")]
 
@@ -18,52 +19,54 @@ use std::time::Duration;
 /// Environment variable that sets the number of loading threads.
 pub(crate) const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
 
-/// Long-lived threads that load and parse chunks. The library does not use rayon's global pool, because that belongs to the
-/// process into which the library is loaded.
+/// A pool of long-lived threads that load and parse chunks. The library does not use rayon's global
+/// pool, which belongs to the host process.
 #[derive(Clone)]
 pub struct Pool {
     threads: Arc<ThreadPool>,
     process: Process,
 }
 
-/// Most threads of the pool: more than the CPUs of any machine that such data are read on. A larger number is a mistake, and
-/// opening a reader would take minutes.
-pub const MOST_THREADS: usize = crate::limits::MOST_THREADS;
+/// Maximum number of threads, which exceeds the CPUs of any machine likely to read such data. A
+/// larger number is a mistake, and would make opening a reader take minutes.
+pub const MAX_THREADS: usize = crate::limits::MAX_THREADS;
 
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
 static ACROSS_FORK: AcrossFork<Option<Pool>> = AcrossFork::new(&SHARED);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// No other thread holds the lock of the shared pool while the process forks.
+/// Keeps other threads from holding the lock of the shared pool during a fork.
 const HOOKS: Hooks =
     Hooks { before: || ACROSS_FORK.lock(), in_parent: unlock_after_fork, in_child: unlock_after_fork };
 
 fn unlock_after_fork() {
-    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, in the thread that forked. In the child that
-    // is the only thread.
+    // SAFETY: `fork` runs this once after each call of `before`, which called `lock`, on the thread
+    // that forked. In the child that is the only thread.
     unsafe { ACROSS_FORK.unlock() };
 }
 
-/// Sets the number of loading threads for readers that are created from now on; 0 restores the default
-/// ([`THREADS_VARIABLE`], else the CPUs this process may use). Of a number above 1024, 1024 are started, with a warning.
+/// Sets the number of loading threads for readers created from now on; 0 restores the default
+/// ([`THREADS_VARIABLE`], or else the number of CPUs that this process may use). Numbers above 1024
+/// are reduced to 1024, with a warning.
 pub fn set_threads(threads: usize) {
     THREADS.store(threads, Ordering::Relaxed);
 }
 
-/// The number of threads that a pool created now would have.
+/// Returns the number of threads that a pool created now would have.
 pub fn threads() -> usize {
     started(&wanted())
 }
 
-/// How many threads are started if this many are wanted.
+/// Returns how many threads are started if this many are requested.
 fn started(wanted: &std::result::Result<usize, String>) -> usize {
     match *wanted {
         Ok(0) | Err(_) => cpus(),
-        Ok(threads) => threads.min(MOST_THREADS),
+        Ok(threads) => threads.min(MAX_THREADS),
     }
 }
 
-/// The number of threads that is set, 0 if none is; or the text of the environment variable, which is no number.
+/// Returns the configured number of threads, or 0 if there is none; or the text of the environment
+/// variable if it is not a number.
 fn wanted() -> std::result::Result<usize, String> {
     match THREADS.load(Ordering::Relaxed) {
         0 => match std::env::var(THREADS_VARIABLE) {
@@ -74,28 +77,28 @@ fn wanted() -> std::result::Result<usize, String> {
     }
 }
 
-/// The CPUs that this process may use: CPU affinity and the quotas of control groups count.
+/// Returns the number of CPUs that this process may use, considering CPU affinity and cgroup
+/// quotas.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, |threads| threads.get())
 }
 
-/// Says if not as many threads are started as is set.
+/// Warns if the number of started threads differs from the setting.
 fn warn_of_setting() {
     let line = match wanted() {
-        Ok(wanted) if wanted > MOST_THREADS => {
-            format!(
-                "{wanted} loading threads are set; {MOST_THREADS}, the most that there can be, are started."
-            )
+        Ok(wanted) if wanted > MAX_THREADS => {
+            format!("{wanted} loading threads are set, but only {MAX_THREADS}, the maximum, are started.")
         }
         Err(text) => format!(
-            "{THREADS_VARIABLE} is '{text}', and should be the number of loading threads; one for each CPU is started."
+            "{THREADS_VARIABLE} is '{text}', but should be the number of loading threads; one per CPU is started."
         ),
         Ok(_) => return,
     };
     Logger::log_always(Level::Warning, &line);
 }
 
-/// Starts the threads of a pool: fewer than `wanted` if there cannot be as many now, for the reason that comes with them.
+/// Starts a pool: with fewer threads than `wanted` if no more can be started now, for the returned
+/// reason.
 fn start(wanted: usize) -> Result<(ThreadPool, Option<io::Error>)> {
     let mut failure = None;
     let mut threads = wanted;
@@ -117,20 +120,21 @@ fn start(wanted: usize) -> Result<(ThreadPool, Option<io::Error>)> {
 }
 
 impl Pool {
-    /// A pool for one run of a model, where nothing is shared between runs.
+    /// Creates a pool for one run of a model, which shares nothing with other runs.
     #[cfg(shuttle)]
     pub fn of_model(threads: usize) -> Pool {
         let (threads, _) = start(threads).expect("threads");
         Pool { threads: Arc::new(threads), process: Process::current() }
     }
 
-    /// The pool that the readers of this process share. Starts a new one if there is none yet, or if [`threads`] has changed.
+    /// Returns the pool that the readers of this process share. Starts a new one if there is none
+    /// yet, or if [`threads`] has changed.
     pub fn shared() -> Result<Pool> {
         let process = Process::current();
         let wanted = threads();
         fork::register(Position::Pool, HOOKS);
         let mut shared = SHARED.lock();
-        // A forked child has inherited the pool's memory but not its threads, so it starts a pool of its own.
+        // A forked child has inherited the pool's memory but not its threads, so it starts its own.
         if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
         {
             return Ok(pool.clone());
@@ -140,26 +144,28 @@ impl Pool {
         let old = shared.replace(pool.clone());
         drop(shared);
         drop(old);
-        // Not under the lock: whoever gets the lines may open a reader.
+        // Not under the lock: the receiver of the lines may open a reader.
         warn_of_setting();
         failure.iter().for_each(|cause| thread::warn_of_missing("cntk-reader-0", cause));
         Ok(pool)
     }
 
-    /// Runs `work` on a thread of the pool and returns at once; works start in the order given. It outlives the call that asks for
-    /// it, and is not cancelled with that.
+    /// Runs `work` on a thread of the pool and returns at once; jobs start in the order given. The
+    /// job outlives the call that spawned it, and is not cancelled with it.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.threads.spawn_fifo(|| cancel::apart(work));
     }
 
-    /// Runs `work` on the pool and waits for it; inside, rayon's `par_iter` and `join` use this pool.
+    /// Runs `work` on the pool and waits for it; inside, rayon's `par_iter` and `join` use this
+    /// pool.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let call = Current::get();
         self.threads.install(|| call.within(work))
     }
 
-    /// Keeps a thread of the pool useful while it waits: runs one pending job, or sleeps for 50 microseconds if there is none.
-    /// Returns false, at once, on any other thread: that may simply block.
+    /// Keeps a waiting thread of the pool useful: runs one pending job, or sleeps for 50
+    /// microseconds if there is none. Returns false, at once, on any other thread, which may simply
+    /// block.
     pub(crate) fn help(&self) -> bool {
         match self.threads.yield_now() {
             None => return false,
@@ -169,7 +175,7 @@ impl Pool {
         true
     }
 
-    /// Number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.threads.current_num_threads()
     }
@@ -178,8 +184,9 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Inherited by a forked child: the pool's threads do not exist here, and every lock that they held stays
-            // locked, so its destructor would wait forever. Leaking one reference keeps it from ever running.
+            // Inherited by a forked child: the pool's threads do not exist here, and every lock
+            // that they held stays locked, so its destructor would wait forever. Leaking one
+            // reference keeps it from ever running.
             std::mem::forget(self.threads.clone());
         }
     }
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fewer_threads_if_no_more_can_be_started() {
+    fn pool_falls_back_to_fewer_threads() {
         for (failures, expected) in [(0, 8), (1, 4), (3, 1)] {
             thread::faults::FAILURES.set(failures);
             let (pool, failure) = start(8).expect("threads");
@@ -208,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_threads_beyond_all_measure_is_bounded() {
+    fn excessive_thread_counts_are_capped() {
         assert_eq!(started(&Ok(3)), 3);
-        assert_eq!(started(&Ok(100_000)), MOST_THREADS);
+        assert_eq!(started(&Ok(100_000)), MAX_THREADS);
         assert_eq!((started(&Ok(0)), started(&Err("many".to_owned()))), (cpus(), cpus()));
     }
 }

@@ -1,4 +1,5 @@
-//! Starting threads, which may fail: a process may have a limited number of them, and in containers often few.
+//! Starts threads. This may fail: processes may have a limited number of threads, and in containers
+//! often few.
 
 use crate::runtime::exit;
 use crate::runtime::log::{Level, Logger};
@@ -6,8 +7,8 @@ use crate::runtime::sync::thread::{Builder, JoinHandle};
 use std::io;
 use std::sync::Once;
 
-/// What to do about a thread that cannot be started.
-pub(crate) const ADVICE: &str = "Raise the limit of processes (ulimit -u, or that of the container), or set CNTK_READER_THREADS to a \
+/// Advice for when a thread cannot be started.
+pub(crate) const ADVICE: &str = "Raise the limit on processes (ulimit -u, or the container's limit), or set CNTK_READER_THREADS to a \
                           smaller number.";
 
 /// Starts a thread.
@@ -23,24 +24,25 @@ pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Joi
     })
 }
 
-/// Says that reading goes on without a thread: once, because it is tried again for each batch of minibatches.
+/// Warns that reading continues without a thread: only once, because each batch of minibatches
+/// retries.
 pub fn warn_of_missing(name: &str, cause: &io::Error) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         let line = format!(
-            "Cannot start the thread '{name}': {cause}. Reading goes on with fewer threads, and tries again later. {ADVICE}"
+            "Cannot start the thread '{name}': {cause}. Reading continues with fewer threads and retries later. {ADVICE}"
         );
         Logger::log_always(Level::Warning, &line);
     });
 }
 
-/// Threads that cannot be started, for tests.
+/// Failures to start threads, for tests.
 #[cfg(any(test, feature = "test-support"))]
 pub mod faults {
     use std::cell::Cell;
 
     thread_local! {
-        /// How many of the next threads that the current one starts cannot be started.
+        /// How many of the next threads that the current one starts will fail to start.
         pub static FAILURES: Cell<usize> = const { Cell::new(0) };
     }
 }

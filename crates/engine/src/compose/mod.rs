@@ -1,4 +1,4 @@
-//! One source out of several: joined by key, or taken apart into frames.
+//! Sources built from other sources: joined by key, or split into frames.
 
 pub mod bundle;
 pub mod frames;

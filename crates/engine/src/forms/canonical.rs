@@ -1,4 +1,4 @@
-//! Sparse columns in canonical form: in each column the indices ascend, and none is there twice.
+//! Sparse columns in canonical form: strictly ascending indices in each column.
 
 use super::Output;
 use crate::pack::SparseColumns;
@@ -6,8 +6,8 @@ use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::Element;
 
-/// Writes columns in canonical form: values of one index are added up, in the order of the data.
-/// Returns the number of values; `None` if the columns are not what their offsets say.
+/// Writes columns in canonical form. Values with equal indices are summed in the order of the data.
+/// Returns the number of values, or `None` if the columns do not match their offsets.
 pub(super) fn write<T: Element>(
     columns: &SparseColumns<'_, T>,
     values: &mut impl Output<T>,
@@ -28,7 +28,7 @@ pub(super) fn write<T: Element>(
             room::reserve(&mut entries, own_indices.len(), room::FORM)?;
             let numbered = own_indices.iter().enumerate().map(|(place, &index)| (index, place));
             Extend::extend(&mut entries, numbered);
-            // The place in the data makes the order unique, and a stable sort would ask for memory.
+            // The place in the data makes the order unique; a stable sort would allocate memory.
             entries.sort_unstable();
             for equal in entries.chunk_by(|one, next| one.0 == next.0) {
                 let mut terms = equal.iter().filter_map(|&(_, place)| own_values.get(place).copied());

@@ -1,20 +1,23 @@
-//! Forms in which trainers want the sequences of a stream, where a minibatch has them side by side in lanes:
+//! Converts the sequences of a stream, which a minibatch stores side by side in lanes, to forms
+//! that trainers use:
 //!
-//! * *padded*: an array (sequences, length) of samples, filled up at the end of each sequence, with a mask;
-//! * *packed*: all samples, one sequence after the other, with the offset of each sequence;
-//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in
-//!   both forms;
-//! * *canonical*: sparse columns whose indices ascend, each once;
+//! * *padded*: an array (sequences, length) of samples, padded at the end of each sequence, with a
+//!   mask;
+//! * *packed*: all samples, sequence by sequence, with the offset of each sequence;
+//! * *indices*: for streams of one-hot samples, the index of the 1 in place of the sample, in both
+//!   forms;
+//! * *canonical*: sparse columns with strictly ascending indices;
 //! * *bags*: the entries of sparse samples, packed, with the offset of each sample.
 //!
-//! An index that a sparse sample has more than once stands for the sum of its values, in every
-//! form.
+//! Repeated indices in a sparse sample add up, in every form except bags, which keep them as
+//! separate entries.
 //!
-//! Sequences come in the order of their numbers, which is that of the layout's records and of the minibatch's keys. Gaps are
-//! left out. Of a truncated sequence it is the part that the minibatch has.
+//! Sequences are ordered by number, like the layout's records and the minibatch's keys. Gaps are
+//! left out. A truncated sequence contributes the part in this minibatch.
 //!
-//! Each form is written from its start to its end into an [`Output`]: memory of the caller, or a vector. The samples are
-//! read through [`Samples`], which knows dense values, sparse values and the indices of one-hot samples.
+//! Each form is written sequentially to an [`Output`]: the caller's memory, or a vector. Samples
+//! are read through [`Samples`], which supports dense values, sparse values and the indices of
+//! one-hot samples.
 
 mod canonical;
 mod one_hot;
@@ -26,21 +29,21 @@ pub(crate) use output::Output;
 use crate::pack::layout::{Layout, Run};
 use crate::pack::{Minibatch, SparseColumns, StreamMinibatch};
 use cntk_reader_core::corpus::Corpus;
-use cntk_reader_core::limits::MOST_DENSIFIED;
+use cntk_reader_core::limits::MAX_DENSIFIED;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::{Element, ElementType, Storage};
 use cntk_reader_core::{Error, Result, with_element};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
 
-/// A type of indices: `i32` or `i64`.
+/// An index type: `i32` or `i64`.
 pub trait Index: Element + From<i32> {}
 
 impl Index for i32 {}
 
 impl Index for i64 {}
 
-/// The forms of one stream of a minibatch.
+/// Conversions of one stream of a minibatch.
 #[derive(Clone, Copy)]
 pub struct Forms<'m> {
     stream: &'m StreamMinibatch,
@@ -50,7 +53,8 @@ pub struct Forms<'m> {
 }
 
 impl<'m> Forms<'m> {
-    /// The forms of a stream of `minibatch`. `name` and, where keys can be looked up, `corpus` are for messages.
+    /// Prepares conversions of a stream of `minibatch`. `name` and `corpus` (if keys can be looked
+    /// up) are for messages.
     pub fn new(
         minibatch: &'m Minibatch,
         stream: &'m StreamMinibatch,
@@ -60,13 +64,13 @@ impl<'m> Forms<'m> {
         Forms { stream, name, keys: &minibatch.keys, corpus }
     }
 
-    /// Type of the stream's values.
+    /// Returns the type of the stream's values.
     pub fn element(&self) -> ElementType {
         self.stream.element()
     }
 
-    /// Number of values of a padded form with this length, `width` values a sample. An error if a sequence is longer, or if the
-    /// number exceeds the address space.
+    /// Returns the number of values in a padded form with this length and `width` values per
+    /// sample. Fails if a sequence is longer, or if the form is too large.
     pub fn padded_size(&self, length: usize, width: usize) -> Result<usize> {
         let extent = self.stream.layout.extent();
         if length < extent.longest {
@@ -76,12 +80,13 @@ impl<'m> Forms<'m> {
         self.bounded(size, width)
     }
 
-    /// Number of values of a packed form, `width` values a sample.
+    /// Returns the number of values in a packed form with `width` values per sample.
     pub fn packed_size(&self, width: usize) -> Result<usize> {
         self.bounded(self.stream.layout.samples().checked_mul(width), width)
     }
 
-    /// Writes the padded form of the values: (sequences, length, values of a sample). `length` is the longest sequence's or more.
+    /// Writes the padded form of the values: (sequences, length, values of a sample). `length` must
+    /// be at least that of the longest sequence.
     pub fn pad<T: Element>(&self, length: usize, fill: T, out: &mut impl Output<T>) -> Result<()> {
         let width = self.stream.sample_size();
         self.check_room(out.room(), self.padded_size(length, width)?)?;
@@ -109,7 +114,8 @@ impl<'m> Forms<'m> {
         }
     }
 
-    /// Writes the mask of a padded form: (sequences, length), true where there is a sample.
+    /// Writes the mask of a padded form: (sequences, length), true for samples and false for
+    /// padding.
     pub fn mask(&self, length: usize, out: &mut impl Output<bool>) -> Result<()> {
         self.check_room(out.room(), self.padded_size(length, 1)?)?;
         for run in self.stream.layout.runs() {
@@ -141,7 +147,8 @@ impl<'m> Forms<'m> {
         }
     }
 
-    /// Writes the offsets of a packed form: for each sequence the number of its first sample, and the number of all samples.
+    /// Writes the offsets of a packed form: the number of each sequence's first sample, then the
+    /// total number of samples.
     pub fn offsets(&self, out: &mut impl Output<i32>) -> Result<()> {
         let extent = self.layout().extent();
         if i32::try_from(extent.samples).is_err() {
@@ -159,7 +166,7 @@ impl<'m> Forms<'m> {
         Ok(())
     }
 
-    /// Writes the columns of a sparse stream with ascending indices, each once: see [`canonical`].
+    /// Writes the columns of a sparse stream with strictly ascending indices (see [`canonical`]).
     /// Returns the number of values.
     pub fn canonical<T: Element>(
         &self,
@@ -173,9 +180,9 @@ impl<'m> Forms<'m> {
         canonical::write(&columns, values, indices, offsets)?.ok_or_else(|| self.broken())
     }
 
-    /// Writes the entries of a sparse stream's samples, one sequence after the other, in the data's
-    /// order: the index and the weight of each entry, and the number of each sample's first entry,
-    /// then the number of all entries. Returns whether all weights are 1.
+    /// Writes the entries of a sparse stream's samples, sequence by sequence, in the data's order:
+    /// the index and weight of each entry, the number of each sample's first entry, then the total
+    /// number of entries. Returns whether all weights are 1.
     pub fn bags<T: Element, I: Index>(
         &self,
         indices: &mut impl Output<I>,
@@ -192,7 +199,7 @@ impl<'m> Forms<'m> {
             indices.extend(own_indices.iter().map(|&index| I::from(index)));
             weights.append(values);
             are_ones &= values.iter().all(|&value| value == T::ONE);
-            // The columns' own offsets have 32 bits.
+            // Cannot overflow: the columns' own offsets have 32 bits.
             written += values.len() as i32;
             offsets.repeat(written, 1);
         }
@@ -237,7 +244,7 @@ impl<'m> Forms<'m> {
 
     fn sparse<T: Element>(&self) -> Result<SparseSamples<'m, '_, T>> {
         let columns = self.stream.sparse().ok_or_else(|| self.broken())?;
-        // Without samples nothing is written, and a file may claim any dimension.
+        // Without samples nothing is written, so do not allocate the dimension that a file claims.
         let width = if self.layout().samples() == 0 { 0 } else { self.stream.sample_size() };
         SparseSamples::new(columns, width, self)
     }
@@ -249,7 +256,7 @@ impl<'m> Forms<'m> {
 
     fn bounded(&self, size: Option<usize>, width: usize) -> Result<usize> {
         let most = if width > 1 && self.stream.storage() == Storage::SparseCsc {
-            MOST_DENSIFIED
+            MAX_DENSIFIED
         } else {
             usize::MAX >> 4
         };
@@ -257,7 +264,7 @@ impl<'m> Forms<'m> {
             let message = format!("The samples of the stream '{}' are too large for a dense form.", self.name);
             let samples = self.layout().samples();
             let error = Error::argument(message).with_detail(format!(
-                "{samples} samples of {width} values would be written. Ask for indices if the samples are one-hot, use the sparse \
+                "{samples} samples of {width} values would be written. Request indices if the samples are one-hot, use the sparse \
                  values as they are, or read smaller minibatches."
             ));
             error.in_stream(self.name)
@@ -268,7 +275,7 @@ impl<'m> Forms<'m> {
         if room >= needed {
             return Ok(());
         }
-        let message = format!("There is room for {room} elements, and {needed} are to be written.");
+        let message = format!("The output has room for {room} elements, but {needed} are needed.");
         Err(Error::argument(message).in_stream(self.name))
     }
 
@@ -279,12 +286,12 @@ impl<'m> Forms<'m> {
         let (number, samples) = longest.map_or((0, 0), |run| (run.number, run.samples));
         let message = format!("A sequence has {samples} samples and does not fit into {length}.");
         let error = Error::argument(message).with_detail(format!(
-            "The length must be at least {samples}, or leave it out. To cut longer sequences, pad to the longest and slice."
+            "Pass a length of at least {samples}, or omit it. To cut longer sequences, pad to the longest and slice."
         ));
         self.locate(error, number)
     }
 
-    /// The error that a sample is not one-hot.
+    /// Creates the error for a sample that is not one-hot.
     fn not_one_hot(&self, sequence: usize, sample: usize, found: &str) -> Error {
         let message = format!("Sample {sample} of sequence {sequence} is not one-hot: it has {found}.");
         let error = Error::argument(message).with_detail(
@@ -303,6 +310,6 @@ impl<'m> Forms<'m> {
     }
 
     fn broken(&self) -> Error {
-        Error::internal("The data of a stream are not what its layout says.").in_stream(self.name)
+        Error::internal("The data of a stream do not match its layout.").in_stream(self.name)
     }
 }

@@ -1,5 +1,5 @@
-//! The index of each one-hot sample: the place of its only value, which is 1. Values of one index
-//! add up.
+//! The index of each one-hot sample: the position of its only value, which is 1. Values with equal
+//! indices add up.
 
 use super::samples::{DenseSamples, Samples};
 use super::{Forms, Index, Output};
@@ -8,17 +8,17 @@ use crate::pack::layout::Run;
 use cntk_reader_core::Result;
 use cntk_reader_core::stream::Element;
 
-/// One-hot samples that are stored sparse.
+/// One-hot samples in sparse storage.
 pub(super) struct SparseOneHot<'m, 'f, T> {
     columns: SparseColumns<'m, T>,
     forms: &'f Forms<'m>,
-    /// Every sample is known to be one-hot, so that its index can be taken without another look.
+    /// Every sample is known to be one-hot, so its index needs no further check.
     is_checked: bool,
 }
 
 impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
-    /// Looks at the values and offsets in the order in which they lie: the samples of a sequence are far from each other, and
-    /// looking at three arrays for each takes twice as long as at two.
+    /// Checks values and offsets in memory order: the samples of a sequence are far apart, and
+    /// reading three arrays for each takes twice as long as reading two.
     pub fn new(columns: SparseColumns<'m, T>, samples: usize, forms: &'f Forms<'m>) -> Self {
         let is_checked = columns.values.len() == samples
             && columns.values.iter().fold(true, |all, &value| all & (value == T::ONE))
@@ -26,7 +26,7 @@ impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
         SparseOneHot { columns, forms, is_checked }
     }
 
-    /// The index of a sample, or what it has instead of a single 1.
+    /// Returns the index of a sample, or a description of what it has instead of a single 1.
     fn index(&self, column: usize) -> std::result::Result<i32, String> {
         match self.columns.column(column) {
             Some((&[index], &[value])) if value == T::ONE => Ok(index),
@@ -72,7 +72,7 @@ impl<T: Element, I: Index> Samples<I> for SparseOneHot<'_, '_, T> {
     }
 }
 
-/// One-hot samples that are stored dense, as truncated minibatches have them.
+/// One-hot samples in dense storage, as in truncated minibatches.
 pub(super) struct DenseOneHot<'m, 'f, T>(pub DenseSamples<'m, 'f, T>);
 
 impl<T: Element, I: Index> Samples<I> for DenseOneHot<'_, '_, T> {

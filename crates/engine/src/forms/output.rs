@@ -1,10 +1,10 @@
-//! Where a form is written to.
+//! Destinations of forms.
 
 use std::mem::MaybeUninit;
 
-/// Memory that is filled from its start: of the caller's, or a vector, which grows.
+/// Memory that is filled from its start: the caller's, or a growing vector.
 pub trait Output<T: Copy> {
-    /// How many elements there is room for.
+    /// Returns the number of elements that still fit.
     fn room(&self) -> usize;
     /// Appends elements.
     fn append(&mut self, values: &[T]);
@@ -14,7 +14,7 @@ pub trait Output<T: Copy> {
     fn repeat(&mut self, value: T, count: usize);
 }
 
-/// The part that is not written yet. What exceeds it is dropped.
+/// The part not yet written. Excess elements are dropped.
 impl<T: Copy> Output<T> for &mut [MaybeUninit<T>] {
     fn room(&self) -> usize {
         self.len()

@@ -1,4 +1,4 @@
-//! The samples of a sequence as values: dense ones are copied, sparse ones become dense.
+//! The samples of a sequence as values: copies dense samples, expands sparse ones.
 
 use super::{Forms, Output};
 use crate::pack::SparseColumns;
@@ -7,9 +7,9 @@ use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::Element;
 
-/// What a form has for each sample.
+/// A source of a form's elements for each sample.
 pub(super) trait Samples<V> {
-    /// Elements of a sample in the form.
+    /// Returns the number of elements per sample.
     fn width(&self) -> usize;
     /// Appends the samples of a sequence.
     fn write(&mut self, run: Run, out: &mut impl Output<V>) -> Result<()>
@@ -26,7 +26,7 @@ pub(super) struct DenseSamples<'m, 'f, T> {
 }
 
 impl<'m, T> DenseSamples<'m, '_, T> {
-    /// The values of a run of columns that lie next to each other.
+    /// Returns the values of adjacent columns.
     pub fn columns(&self, first: usize, count: usize) -> Result<&'m [T]> {
         let range = first.checked_mul(self.width).zip((first + count).checked_mul(self.width));
         let values = range.and_then(|(begin, end)| self.values.get(begin..end));
@@ -56,11 +56,11 @@ impl<T: Element> Samples<T> for DenseSamples<'_, '_, T> {
     }
 }
 
-/// Sparse values, written with all the zeros between them. Values with equal indices add up.
+/// Sparse values, written with all zeros. Values with equal indices add up.
 pub(super) struct SparseSamples<'m, 'f, T> {
     columns: SparseColumns<'m, T>,
     forms: &'f Forms<'m>,
-    /// One sample; zeros between its uses.
+    /// Buffer for one sample; all zeros between uses.
     sample: Vec<T>,
 }
 

@@ -1,23 +1,25 @@
-//! The block of one stream's data, as CNTK lays it out: who writes it and who reads it find its parts here.
+//! The block of one stream's data, in CNTK's layout. Writers and readers locate its parts here.
 //!
-//! A dense block is `columns * sample_size` values, column after column. A sparse block is
+//! A dense block consists of `columns * sample_size` values, column by column. A sparse block
+//! consists of
 //!
 //! | bytes | content |
 //! | --- | --- |
 //! | 8 | number of stored values as `u64`, here `nnz` |
 //! | `nnz * size of a value` | the values, in order of columns |
 //! | `nnz * 4` | the index of each value within its column, `i32` |
-//! | `(columns + 1) * 4` | the number of the first value of each column, and `nnz` at the end, `i32` |
+//! | `(columns + 1) * 4` | the number of the first value of each column, then `nnz`, `i32` |
 //!
-//! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
-//! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
+//! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at
+//! byte 0 or 8, which suits `f64`; indices and offsets follow at multiples of 4, even if `nnz` is
+//! odd. All numbers are in native byte order.
 
 use bytemuck::CheckedBitPattern;
 use cntk_reader_core::stream::Element;
 
-/// Bytes of the number of values at the start of a sparse block.
+/// Size in bytes of the value count at the start of a sparse block.
 const COUNT_SIZE: usize = size_of::<u64>();
-/// Bytes of an index or offset.
+/// Size in bytes of an index or offset.
 const INDEX_SIZE: usize = size_of::<i32>();
 
 /// The data of a sparse stream's minibatch: compressed sparse columns.
@@ -26,38 +28,40 @@ const INDEX_SIZE: usize = size_of::<i32>();
 pub struct SparseColumns<'a, T> {
     /// The stored values, in order of columns.
     pub values: &'a [T],
-    /// The index of each value within its column: in the input's order, which may be unsorted and may repeat.
+    /// The index of each value within its column, in the input's order: may be unsorted and have
+    /// duplicates.
     pub indices: &'a [i32],
-    /// One more than there are columns, ascending: column `c` has the values `offsets[c] .. offsets[c + 1]`.
+    /// Ascending offsets, one more than there are columns: column `c` has the values
+    /// `offsets[c] .. offsets[c + 1]`.
     pub offsets: &'a [i32],
 }
 
 impl<'a, T> SparseColumns<'a, T> {
-    /// No columns.
+    /// Returns a block without columns.
     pub const fn none() -> Self {
         SparseColumns { values: &[], indices: &[], offsets: &[0] }
     }
 
-    /// The indices and the values of one column, or `None` if there is no such column.
+    /// Returns the indices and values of a column, or `None` if there is no such column.
     pub fn column(&self, column: usize) -> Option<(&'a [i32], &'a [T])> {
         let (&begin, &end) = (self.offsets.get(column)?, self.offsets.get(column + 1)?);
         let range = usize::try_from(begin).ok()?..usize::try_from(end).ok()?;
         Some((self.indices.get(range.clone())?, self.values.get(range)?))
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 }
 
-/// Size in bytes of a dense block; `None` if it exceeds the address space.
+/// Returns the size in bytes of a dense block, or `None` if it exceeds the address space.
 pub(super) fn dense_size(columns: usize, sample_size: usize, element: usize) -> Option<usize> {
     columns.checked_mul(sample_size)?.checked_mul(element)
 }
 
-/// Size in bytes of a sparse block of `nnz` values of `element` bytes in `columns` columns; `None` if it exceeds the address
-/// space.
+/// Returns the size in bytes of a sparse block of `nnz` values of `element` bytes in `columns`
+/// columns, or `None` if it exceeds the address space.
 pub(super) fn sparse_size(nnz: usize, element: usize, columns: usize) -> Option<usize> {
     let entries = nnz.checked_mul(element + INDEX_SIZE)?;
     columns.checked_add(1)?.checked_mul(INDEX_SIZE)?.checked_add(entries)?.checked_add(COUNT_SIZE)
@@ -70,7 +74,7 @@ pub(super) struct SparseParts<'a> {
     pub offsets: &'a mut [[u8; INDEX_SIZE]],
 }
 
-/// Splits a block of the size that [`sparse_size`] gives, and writes its count.
+/// Splits a block of [`sparse_size`] bytes into its parts, and writes its count.
 pub(super) fn begin_sparse(block: &mut [u8], element: usize, nnz: usize) -> SparseParts<'_> {
     let (count, rest) = block.split_at_mut(COUNT_SIZE);
     count.copy_from_slice(&(nnz as u64).to_ne_bytes());
@@ -79,12 +83,14 @@ pub(super) fn begin_sparse(block: &mut [u8], element: usize, nnz: usize) -> Spar
     SparseParts { values, indices, offsets: offsets.as_chunks_mut().0 }
 }
 
-/// The values of a dense block. `None` if it is not aligned for them or is no whole number of them.
+/// Returns the values of a dense block, or `None` if it is misaligned or not a whole number of
+/// values.
 pub(super) fn dense<T: Element>(block: &[u8]) -> Option<&[T]> {
     cast(block)
 }
 
-/// The parts of a sparse block with this number of columns. `None` if its size is not that of its count and columns.
+/// Returns the parts of a sparse block with this number of columns, or `None` if its size does not
+/// match its count and columns.
 pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseColumns<'_, T>> {
     let (count, rest) = block.split_first_chunk::<COUNT_SIZE>()?;
     let nnz = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
@@ -96,8 +102,8 @@ pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseC
     Some(SparseColumns { values: cast(values)?, indices: cast(indices)?, offsets: cast(offsets)? })
 }
 
-/// Bytes as values of a type. `None` if they are not aligned for it, are no whole number of values,
-/// or are no values of that type.
+/// Casts bytes to values. Returns `None` if they are misaligned, not a whole number of values, or
+/// not valid for that type.
 fn cast<T: CheckedBitPattern>(bytes: &[u8]) -> Option<&[T]> {
     bytemuck::checked::try_cast_slice(bytes).ok()
 }
@@ -126,13 +132,13 @@ mod tests {
         assert_eq!(found.column(0), Some((&indices[..first], &values[..first])));
         assert_eq!(found.column(1), Some((&indices[first..], &values[first..])));
         assert_eq!(found.column(2), None);
-        // Another number of columns, and another size of values, are noticed.
+        // A wrong number of columns or a wrong size of values is detected.
         assert_eq!(sparse::<T>(block.bytes(), 1), None);
         assert_eq!(sparse::<T>(&block.bytes()[..size - 1], 2), None);
     }
 
     #[test]
-    fn sparse_blocks_are_read_as_they_were_written() {
+    fn sparse_blocks_round_trip() {
         // Odd numbers of `f64` leave indices and offsets at odd multiples of 4.
         for count in 0..6 {
             let floats: Vec<f32> = (0..count).map(|i| i as f32 + 0.5).collect();
@@ -143,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misaligned_or_cut_off_is_not_cast() {
+    fn misaligned_or_truncated_bytes_are_not_cast() {
         let mut block = AlignedBuffer::default();
         block.resize(24).expect("memory");
         let bytes = block.bytes();

@@ -9,29 +9,31 @@ use cntk_reader_core::memory::{self, room};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
-/// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,
-/// because those who hold a minibatch by the C ABI may write to it through [`AlignedBuffer::pointer`].
+/// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest
+/// vector register. Holds a cell because users of the C ABI may write to a minibatch through
+/// [`AlignedBuffer::pointer`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct CacheLine(UnsafeCell<[u8; 64]>);
 
-// SAFETY: this library only reads what is shared. Who writes through `AlignedBuffer::pointer` answers for it that nobody else
-// uses the bytes meanwhile.
+// SAFETY: this library only reads shared lines. Writers through `AlignedBuffer::pointer` must
+// ensure exclusive access.
 unsafe impl Sync for CacheLine {}
 
-/// Where a buffer's bytes are.
+/// The memory of a buffer.
 #[derive(Debug)]
 enum Memory {
     Lines(Vec<CacheLine>),
-    /// Of large buffers. The system has cleared them, and what was never used takes no memory.
+    /// Large buffers. The system clears the pages, and unused ones take no memory.
     Pages(Pages),
 }
 
 impl Memory {
-    /// At least `size` zeros, of which the first `used` are about to be written.
+    /// Allocates at least `size` zeros, of which the first `used` are about to be written.
     fn new(size: usize, used: usize) -> Result<Memory> {
         if let Some(pages) = Some(size).filter(|&size| size >= pages::LEAST).and_then(Pages::new) {
-            // SAFETY: `used` is at most `size`; the memory is that of `pages` alone, and `MaybeUninit` may be uninitialized.
+            // SAFETY: `used` is at most `size`, so the range lies within `pages`. Nothing else
+            // refers to that memory yet, and `MaybeUninit` may be uninitialized.
             memory::populate(unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), used) });
             return Ok(Memory::Pages(pages));
         }
@@ -57,18 +59,18 @@ impl Memory {
     }
 }
 
-/// A growing run of bytes, aligned to 64 bytes.
+/// A growable byte buffer, aligned to 64 bytes.
 ///
-/// All memory is zero when it is allocated. A buffer that is used again still has its old content: stale, but never
+/// Memory is zeroed when it is allocated. A reused buffer keeps its old content: stale, but never
 /// uninitialized.
 #[derive(Debug)]
 pub(super) struct AlignedBuffer {
-    /// Declared before the memory, because it has to be unlocked before it is freed.
+    /// Declared before `memory`, so that pages are unlocked before they are freed.
     locked: Option<Locked>,
     memory: Memory,
     /// At most `memory.capacity()`: only `resize` sets it.
     size: usize,
-    /// The largest size that it had with this memory.
+    /// The largest size so far with this memory.
     used: usize,
 }
 
@@ -79,36 +81,40 @@ impl Default for AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `memory` owns `memory.capacity()` bytes in one allocation from `memory.start()` on. All are initialized:
-        // lines are filled with zeros and have no padding (their one member has their size), pages come cleared from the system.
-        // `size` is at most that number: `resize` sets it after it has made sure. The result borrows `self`, and nobody writes
-        // meanwhile: in this library that takes `&mut self`, and others have the contract of `pointer`.
+        // SAFETY: `memory` owns `memory.capacity()` bytes in one allocation that begins at
+        // `memory.start()`. All are initialized: lines are filled with zeros and have no padding
+        // (their only member has their size), and the system clears pages. `size` is at most the
+        // capacity, as `resize` ensures. The result borrows `self`, and there are no writes
+        // meanwhile: this library needs `&mut self` to write, and others are bound by the contract
+        // of `pointer`.
         unsafe { std::slice::from_raw_parts(self.memory.start(), self.size) }
     }
 
-    /// The bytes, for writing.
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the first `size` bytes of `memory` are allocated and initialized, for the reasons given in `bytes`. Any
-        // bytes that the caller writes are valid, and `&mut self` keeps everyone else from `memory`.
+        // SAFETY: the first `size` bytes of `memory` are allocated and initialized, for the reasons
+        // given in `bytes`. The caller may write any bytes, and `&mut self` gives exclusive access
+        // to `memory`.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start(), self.size) }
     }
 
-    /// The address of the bytes, for callers of the C ABI. Where the buffer is shared, they may write there as long as nobody
-    /// else reads or writes.
+    /// Returns the address of the bytes, for callers of the C ABI. If the buffer is shared, they
+    /// may write only while there is no other access.
     pub fn pointer(&self) -> *mut u8 {
         self.memory.start()
     }
 
-    /// Sets the length to `size` bytes. The content is unspecified afterwards. Fails if there is not enough memory.
+    /// Sets the length to `size` bytes. The content is unspecified afterwards. Fails if there is
+    /// not enough memory.
     pub fn resize(&mut self, size: usize) -> Result<()> {
         let capacity = self.memory.capacity();
         if size > capacity {
-            // A buffer that was too small grows to half as much again, so that sizes settle after a few minibatches. A large one
-            // has as much room from the start, which takes no memory before it is used: to get the pages of 18 MB anew, because the
-            // second minibatch is a little larger than the first, takes 7 to 10 ms. The old memory is freed first: its content is of
-            // no use.
+            // Grow by half, so that sizes settle after a few minibatches. Large buffers get the
+            // spare room from the start, which costs no memory until used: reallocating 18 MB
+            // because the second minibatch is slightly larger takes 7 to 10 ms. Free the old memory
+            // first, because its content is not needed.
             *self = AlignedBuffer::default();
             let has_room = capacity > 0 || size >= pages::LEAST;
             let grown = if has_room { size.saturating_add(size / 2) } else { size };
@@ -119,24 +125,24 @@ impl AlignedBuffer {
         Ok(())
     }
 
-    /// Page-locks what was used of a large buffer. Small ones share their pages with other memory,
-    /// and are quickly copied.
+    /// Page-locks the used part of a large buffer. Small ones share their pages with other memory,
+    /// and are fast to copy anyway.
     pub fn lock_pages(&mut self, by: &Arc<dyn PageLock>) {
         let has_pages = matches!(self.memory, Memory::Pages(_));
         if has_pages && self.locked.as_ref().is_none_or(|locked| locked.size < self.used) {
             self.locked = None;
-            // SAFETY: `used` is a former or present `size`, so these bytes are allocated and
-            // initialized as in `bytes`; `&mut self` keeps everyone else from them.
+            // SAFETY: `used` is a former or current `size`, so these bytes are allocated and
+            // initialized as in `bytes`; `&mut self` gives exclusive access to them.
             let used = unsafe { std::slice::from_raw_parts(self.memory.start(), self.used) };
             self.locked = Locked::new(by, used);
         }
     }
 
-    /// Bytes of memory that the buffer holds, whether they are used now or not.
+    /// Returns the memory held by the buffer in bytes, including unused parts.
     pub fn held(&self) -> usize {
         match self.memory {
             Memory::Lines(_) => self.memory.capacity(),
-            // The system has given no more.
+            // The system has not provided the remaining pages yet.
             Memory::Pages(_) => self.used,
         }
     }

@@ -1,13 +1,14 @@
-//! Checks of what chunks deliver, so that a chunk's mistake cannot make a copy leave its bounds.
+//! Checks of the data that chunks deliver, so that a chunk's mistake cannot cause out-of-bounds
+//! copies.
 
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseView, ValueForm, ViewKind};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, ErrorKind, Result};
 
-/// Compares a view's sizes with each other, and its form with the type of the stream's values.
-/// `sample_size` is the number of values of a sample. Returns the number of sparse values, 0 for a
-/// dense sequence.
+/// Checks that a view's sizes are consistent, and that its form suits the type of the stream's
+/// values. `sample_size` is the number of values per sample. Returns the number of sparse values,
+/// or 0 for a dense sequence.
 pub(super) fn sizes(view: &SequenceView<'_>, element: ElementType, sample_size: usize) -> Result<usize> {
     if !view.form.suits(element) {
         let (form, element) = (view.form, element.name());
@@ -35,7 +36,7 @@ fn dense(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<
 fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usize) -> Result<usize> {
     let samples = view.samples as usize;
     let (nnz, index_size) = (sparse.count(), sparse.index_size());
-    // A sequence without samples has one offset, which is both the first and the last.
+    // A sequence without samples has a single offset, which is both the first and the last.
     let (Some(&first), Some(&last)) = (sparse.offsets.first(), sparse.offsets.last()) else {
         return Err(Error::internal("A chunk has a sparse sequence without offsets."));
     };
@@ -62,7 +63,7 @@ fn stored_frames(view: &SequenceView<'_>, spec: &FrameSpec, sample_size: usize) 
         FrameEncoding::Linear { scale, offset, .. } => scale.len() == spec.dim && offset.len() == spec.dim,
         _ => true,
     };
-    // A frame has at most `sample_size` values if `filled` has, so its size does not overflow where it is computed.
+    // `filled` bounds the values of a frame by `sample_size`, so `stored_bytes` does not overflow.
     let fits = spec.dim > 0
         && filled.is_some_and(|filled| filled <= sample_size)
         && numbers
@@ -82,10 +83,10 @@ fn stored_frames(view: &SequenceView<'_>, spec: &FrameSpec, sample_size: usize) 
     )))
 }
 
-/// Fails unless the offsets ascend. With the comparison of their first and last in [`sizes`] this keeps all copies in
-/// bounds.
+/// Fails unless the offsets ascend. Together with the comparison of the first and last in
+/// [`sizes`], this keeps all copies in bounds.
 pub(super) fn ascending(offsets: &[u32]) -> Result<()> {
-    // Without an early exit, so that it is compiled to vector instructions.
+    // No early exit, so that the loop is vectorized.
     let falls = offsets.windows(2).fold(false, |falls, pair| falls | (pair[0] > pair[1]));
     if falls {
         Err(Error::internal("A chunk has a sparse sequence whose offsets do not ascend."))
@@ -94,7 +95,7 @@ pub(super) fn ascending(offsets: &[u32]) -> Result<()> {
     }
 }
 
-/// CNTK 2.7's error for a sequence without samples in this stream.
+/// Returns CNTK 2.7's error for a sequence without samples in this stream.
 pub(super) fn empty_sequence(stream: &str) -> Error {
     let message = "AddSequence: Sequences must be a least one frame long.";
     let detail = "The sequence has no sample in this stream: add one, or leave the sequence out.";
@@ -107,7 +108,7 @@ mod tests {
     use cntk_reader_core::memory::compact::decimal;
     use cntk_reader_core::sequence::FrameView;
 
-    /// The check of frames in `bytes` bytes for samples of 6 values.
+    /// Checks frames in `bytes` bytes for samples of 6 values.
     fn check_frames(spec: &FrameSpec, bytes: usize) -> Result<usize> {
         let values = vec![0; bytes];
         let kind = ViewKind::Frames(FrameView { first: 0, spec });
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_copying_does_not_know_are_refused() {
+    fn unsupported_forms_are_rejected() {
         let view = |form, values, kind| SequenceView { samples: 1, values, form, kind };
         let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
         assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), ElementType::Float, 1).is_err());

@@ -1,5 +1,5 @@
-//! What an error about one sequence says besides its message: the sequence's key, where its data lie, how long it is in each
-//! stream, and which key of the configuration asked for this way of packing.
+//! Context for errors about a single sequence: its key, the location of its data, its length in
+//! each stream, and the configuration key that selected this packing.
 
 use cntk_reader_core::Error;
 use cntk_reader_core::corpus::Corpus;
@@ -10,28 +10,29 @@ use cntk_reader_core::written::Written;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Completes errors about single sequences. Nothing is looked up before there is an error.
+/// Completes errors about single sequences. Looks nothing up until there is an error.
 #[derive(Clone, Default)]
 pub(crate) struct Explain {
     source: Option<(AnyDeserializer, Arc<Corpus>)>,
-    /// Where the key was set that asked for this way of packing.
+    /// Location of the configuration key that selected this packing.
     key: Written,
 }
 
 impl Explain {
-    /// For the sequences of a deserializer. `key` is where the way of packing was set.
+    /// Creates explanations for the sequences of a deserializer. `key` is the location that
+    /// selected the packing.
     pub fn new(source: &AnyDeserializer, corpus: &Arc<Corpus>, key: Written) -> Explain {
         Explain { source: Some((source.clone(), Arc::clone(corpus))), key }
     }
 
-    /// The error with the place and the key of a sequence in stream `stream`. `key` is what fetching the sequence has
-    /// revealed.
+    /// Adds the location and key of a sequence in stream `stream` to an error. `key` is known if
+    /// fetching the sequence revealed it.
     #[cold]
     pub fn locate(&self, error: Error, id: SequenceId, stream: usize, key: Option<SequenceKey>) -> Error {
         let Some((deserializer, corpus)) = &self.source else { return error };
         let source = deserializer.source();
         let error = error.completed(source.diagnostics().location(id, stream));
-        // A user's deserializer may not know the keys of sequences that are fetched.
+        // A user's deserializer may not know the keys of fetched sequences.
         let is_known = key.is_some() || !(source.facts().is_fetched && source.facts().is_foreign);
         let key = key.or_else(|| {
             let mut keys = Vec::with_capacity(1);
@@ -47,7 +48,8 @@ impl Explain {
         error.for_key(source.diagnostics().key_text(key, corpus))
     }
 
-    /// The error with the place of the key that asked for this way of packing: as its location, unless it has the place of data.
+    /// Adds the place of the configuration key that selected this packing: as the error's location,
+    /// or as a detail if the error already has the location of data.
     #[cold]
     pub(super) fn blame(&self, error: Error) -> Error {
         match self.key.describe() {
@@ -59,7 +61,7 @@ impl Explain {
     }
 }
 
-/// `The sequence has 3 samples in 'x' and 1 in 'y'.`
+/// Formats lengths, such as `The sequence has 3 samples in 'x' and 1 in 'y'.`
 #[cold]
 pub(super) fn lengths<'a>(of: impl Iterator<Item = (&'a StreamInfo, u32)>) -> String {
     let of: Vec<_> = of.collect();
@@ -75,7 +77,7 @@ pub(super) fn lengths<'a>(of: impl Iterator<Item = (&'a StreamInfo, u32)>) -> St
             (0, _) => " samples",
             _ => "",
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{separator}{samples}{noun} in '{}'", info.name);
     }
     text.push('.');

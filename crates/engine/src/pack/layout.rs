@@ -3,7 +3,7 @@
 /// Id of a record that marks a gap: columns without data.
 pub const GAP: u64 = u64::MAX;
 
-/// A run of time steps in one lane that belongs to one sequence, or to none (a gap).
+/// A range of time steps in one lane that belongs to one sequence, or to none (a gap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 #[non_exhaustive]
@@ -12,10 +12,11 @@ pub struct Record {
     pub id: u64,
     /// The lane, from 0.
     pub lane: u64,
-    /// Step at which the sequence begins; negative if it began in an earlier minibatch (truncated mode).
-    pub begin: i64,
-    /// One past the step at which it ends; more than the number of steps if it continues in a later minibatch (truncated
+    /// Step at which the sequence begins; negative if it began in an earlier minibatch (truncated
     /// mode).
+    pub begin: i64,
+    /// One past the last step; more than the number of steps if the sequence continues in a later
+    /// minibatch (truncated mode).
     pub end: u64,
 }
 
@@ -26,7 +27,7 @@ impl Record {
     }
 }
 
-/// What a layout has of data.
+/// The amount of data in a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extent {
@@ -34,10 +35,10 @@ pub struct Extent {
     pub samples: usize,
     /// Sequences with data.
     pub sequences: usize,
-    /// Samples of the longest sequence. Of a truncated sequence, the part in this minibatch counts.
+    /// Samples of the longest sequence. Of a truncated sequence, only the part in this minibatch
+    /// counts.
     pub longest: usize,
-    /// The columns of each sequence follow those of the sequence before it, without gaps between them: the first `samples`
-    /// columns are the sequences one after the other.
+    /// Whether the sequences are stored back to back, without gaps, in the first `samples` columns.
     pub is_packed: bool,
 }
 
@@ -49,45 +50,46 @@ pub struct Run {
     pub number: usize,
     /// Column of the first sample.
     pub first: usize,
-    /// From the column of one sample to that of the next.
+    /// Distance between the columns of consecutive samples.
     pub stride: usize,
     /// Number of samples.
     pub samples: usize,
 }
 
 impl Run {
-    /// The columns in order.
+    /// Iterates over the columns in order.
     pub fn columns(self) -> impl ExactSizeIterator<Item = usize> {
         (0..self.samples).map(move |sample| self.first + sample * self.stride)
     }
 }
 
-/// Layout of one stream's minibatch: `steps * lanes` columns. Step `t` of lane `s` is column `t * lanes + s`, or `s * steps + t`
-/// if the layout is sequence-major.
+/// Layout of one stream's minibatch: `steps * lanes` columns. Step `t` of lane `s` is column
+/// `t * lanes + s`, or `s * steps + t` if the layout is sequence-major.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Layout {
     /// Time steps (CNTK's T): the length of a lane.
     pub steps: usize,
-    /// Parallel sequences (CNTK's S). Each lane holds one sequence, or several one after the other.
+    /// Parallel sequences (CNTK's S). Each lane holds one sequence, or several in succession.
     pub lanes: usize,
-    /// Cover every column exactly once, except that a sequence-major layout has no records of gaps.
+    /// Records that cover every column exactly once, except that a sequence-major layout has no gap
+    /// records.
     pub records: Vec<Record>,
     /// Steps by which truncated minibatches overlap; 0 in the other modes.
     pub right_splice: u64,
-    /// Lanes come one after the other instead of steps: each sequence has a lane of its own, and its samples are next to
-    /// each other. Minibatches of whole sequences have binary streams like this
+    /// Lanes are contiguous instead of steps: each sequence has its own lane, with its samples next
+    /// to each other. Binary streams in minibatches of whole sequences use this layout
     /// ([`StreamInfo::is_binary`](cntk_reader_core::stream::StreamInfo::is_binary)).
     pub sequence_major: bool,
 }
 
 impl Layout {
-    /// The layout of no columns.
+    /// Returns a layout without columns.
     pub const fn without_columns() -> Layout {
         Layout { steps: 0, lanes: 0, records: Vec::new(), right_splice: 0, sequence_major: false }
     }
 
-    /// Removes all columns; the list of records keeps its memory.
+    /// Removes all columns but keeps the memory of the records.
     pub fn clear(&mut self) {
         self.steps = 0;
         self.lanes = 0;
@@ -96,7 +98,7 @@ impl Layout {
         self.records.clear();
     }
 
-    /// Lays out sequences of these lengths sequence-major.
+    /// Lays out sequences of these lengths in sequence-major order.
     pub(super) fn sequence_major(&mut self, lengths: &[u32]) {
         self.clear();
         self.steps = lengths.iter().fold(0, |a, &b| a.max(b)) as usize;
@@ -106,7 +108,7 @@ impl Layout {
         self.records.extend((0..).zip(lengths).map(record));
     }
 
-    /// Lays out sequences of these lengths one after the other, in one lane without gaps.
+    /// Lays out sequences of these lengths back to back in a single lane.
     pub(super) fn one_lane(&mut self, lengths: &[u32]) {
         self.clear();
         self.lanes = 1;
@@ -120,7 +122,7 @@ impl Layout {
         self.steps = end as usize;
     }
 
-    /// Makes this a copy of `other` in the memory it already has, if that suffices.
+    /// Copies `other`, reusing memory where possible.
     pub(super) fn copy_from(&mut self, other: &Layout) {
         self.steps = other.steps;
         self.lanes = other.lanes;
@@ -129,22 +131,22 @@ impl Layout {
         self.records.clone_from(&other.records);
     }
 
-    /// The column of a step of a lane.
+    /// Returns the column of a step of a lane.
     pub fn column(&self, step: usize, lane: usize) -> usize {
         if self.sequence_major { lane * self.steps + step } else { step * self.lanes + lane }
     }
 
-    /// Number of columns, gaps included.
+    /// Returns the number of columns, gaps included.
     pub fn columns(&self) -> usize {
         self.steps * self.lanes
     }
 
-    /// Number of samples: columns with data.
+    /// Returns the number of samples: columns with data.
     pub fn samples(&self) -> usize {
         self.extent().samples
     }
 
-    /// What there is of data, in one pass over the records.
+    /// Computes the amount of data, in one pass over the records.
     pub fn extent(&self) -> Extent {
         let mut extent = Extent { samples: 0, sequences: 0, longest: 0, is_packed: true };
         for run in self.runs() {
@@ -156,8 +158,8 @@ impl Layout {
         extent
     }
 
-    /// The sequences, in the order of the records, which is that of their numbers. Of a truncated sequence it is the part that
-    /// this minibatch has.
+    /// Iterates over the sequences in the order of the records, which is by number. Of a truncated
+    /// sequence, yields the part in this minibatch.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let (step_stride, lane_stride) = if self.sequence_major { (1, self.steps) } else { (self.lanes, 1) };
         let data = self.records.iter().filter(|record| !record.is_gap());

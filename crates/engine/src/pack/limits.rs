@@ -1,4 +1,4 @@
-//! Sizes of minibatches, and how many samples a packer of whole sequences asks for at once.
+//! Sizes of minibatches, and the limits derived from them for packing whole sequences.
 
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::limits::LARGEST_MINIBATCH;
@@ -19,7 +19,7 @@ pub struct PackConfig {
     pub right_splice: u64,
 }
 
-/// How many samples one minibatch may have.
+/// The maximum number of samples in a minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Samples of all workers.
@@ -33,36 +33,36 @@ pub(super) fn check(config: &PackConfig) -> Result<()> {
     if config.minibatch == 0 {
         let message = "Minibatch size cannot be zero.";
         let error = Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message);
-        return Err(error.with_detail("Set it to a number of samples, those of all workers together."));
+        return Err(error.with_detail("Set it to a number of samples, counted over all workers."));
     }
     if config.workers == 0 {
-        return Err(
-            Error::argument("The number of workers must not be 0.").with_detail("Without others it is 1.")
-        );
+        return Err(Error::argument("The number of workers must not be 0.")
+            .with_detail("A single worker counts as 1."));
     }
     Ok(())
 }
 
 impl Limits {
-    /// Limits for packing whole sequences. With a local timeline each worker fills its own share of the size; otherwise all
-    /// workers go through the same global minibatch.
+    /// Computes the limits for packing whole sequences. With a local timeline, each worker fills
+    /// its own share of the size; otherwise all workers walk through the same global minibatch.
     pub fn of(config: &PackConfig, local_timeline: bool) -> Result<Limits> {
         check(config)?;
-        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32 means none at all, 2^32+3 means 3, and 2^31 becomes a negative
-        // number, which is then read as a huge unsigned one. Here a larger size means as many samples as CNTK can count.
+        // CNTK 2.7 truncates the size to a signed 32-bit number: 2^32 becomes 0, 2^32+3 becomes 3,
+        // and 2^31 becomes negative and is then read as a huge unsigned number. Here, larger sizes
+        // are clamped to the most samples that CNTK can count.
         let size = config.minibatch.min(LARGEST_MINIBATCH);
         if !local_timeline {
             return Ok(Limits { global: size, local: size });
         }
         let mut local = size / config.workers + u64::from(size % config.workers > config.rank);
-        // At least one sample for each worker: see
-        // [`SequencePacker`](super::sequence::SequencePacker), which warns of it.
+        // At least one sample for each worker; [`SequencePacker`](super::sequence::SequencePacker)
+        // warns about it.
         local = local.max(1);
         Ok(Limits { global: u64::MAX, local })
     }
 }
 
-/// A warning if a minibatch size is too small for a worker to get a share of it on a local
+/// Returns a warning if a minibatch size is too small to give this worker a share on a local
 /// timeline.
 pub(super) fn about_small_size(config: &PackConfig) -> Option<String> {
     (config.minibatch <= config.rank).then(|| {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_sizes_are_refused() {
+    fn zero_sizes_are_rejected() {
         for (minibatch, workers, class) in
             [(0, 1, ExceptionClass::Logic), (1, 0, ExceptionClass::InvalidArgument)]
         {

@@ -1,5 +1,4 @@
-//! What the minibatches of one reader have in common: a count of their memory, and whether it is
-//! page-locked.
+//! State shared by all minibatches of a reader: a count of their memory, and the page lock.
 
 use super::buffer::AlignedBuffer;
 use cntk_reader_core::memory::Meter;
@@ -8,19 +7,18 @@ use std::sync::{Arc, OnceLock};
 
 /// Page-locks memory, so that a device can copy from it directly and asynchronously.
 ///
-/// The caller copies from memory that returns to the reader's pool when its minibatch is dropped,
-/// and is then overwritten. So it must keep each minibatch until the device has copied it.
+/// A dropped minibatch returns its memory to the reader's pool, where it is overwritten. So the
+/// caller must keep each minibatch until the device has copied it.
 pub trait PageLock: Send + Sync {
-    /// Page-locks memory that stays where it is until [`unlock`](PageLock::unlock). False if that
-    /// failed: the memory stays pageable, and is as usable as before. Called on any thread.
+    /// Page-locks memory, which does not move until [`unlock`](PageLock::unlock). Returns false on
+    /// failure: the memory then stays pageable and usable. Called on any thread.
     fn lock(&self, memory: &[u8]) -> bool;
 
-    /// Undoes [`lock`](PageLock::lock) for the memory that begins at this address, before it is
-    /// freed.
+    /// Unlocks the memory that begins at this address, before it is freed.
     fn unlock(&self, address: usize);
 }
 
-/// Page-locked memory; unlocked when dropped.
+/// Page-locked memory, unlocked on drop.
 pub(super) struct Locked {
     by: Arc<dyn PageLock>,
     address: usize,
@@ -54,7 +52,7 @@ pub(crate) struct MinibatchMemory {
 }
 
 impl MinibatchMemory {
-    /// Counts the bytes of all minibatches.
+    /// Returns the meter of the bytes of all minibatches.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -64,7 +62,7 @@ impl MinibatchMemory {
         let _ = self.page_lock.set(by);
     }
 
-    /// Page-locks a block that is large enough and not locked yet.
+    /// Page-locks a block if it is large enough and not locked yet.
     pub(super) fn lock(&self, block: &mut AlignedBuffer) {
         if let Some(page_lock) = self.page_lock.get() {
             block.lock_pages(page_lock);
@@ -86,7 +84,7 @@ mod tests {
     use cntk_reader_core::stream::{ElementType, Storage};
     use std::collections::HashMap;
 
-    /// Has the size of each locked range by its address.
+    /// Maps the address of each locked range to its size.
     #[derive(Default)]
     struct Fake {
         locked: Mutex<HashMap<usize, usize>>,
@@ -123,8 +121,8 @@ mod tests {
         let sizes = || fake.locked.lock().values().copied().collect::<Vec<_>>();
         drop(filled(&mut pool, 1000));
         assert_eq!(sizes(), []);
-        // The block is used again and locked once; it is locked anew where a minibatch uses more of
-        // it, or it has moved.
+        // A reused block stays locked. It is locked again if a minibatch uses more of it or it has
+        // moved.
         for (samples, size) in
             [(1 << 20, 1 << 20), (1000, 1 << 20), (5 << 18, 5 << 18), (1 << 20, 5 << 18), (1 << 22, 1 << 22)]
         {
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_cannot_be_locked_are_used_all_the_same() {
+    fn unlockable_blocks_are_still_used() {
         let memory = MinibatchMemory::default();
         memory.lock_pages(Arc::new(Fake { refuses: true, ..Fake::default() }));
         let minibatch = filled(&mut MinibatchPool::of_memory(&memory), 1 << 20);

@@ -1,8 +1,9 @@
-//! One minibatch: its data, layouts, keys and flags, and the pool that its memory returns to.
+//! A minibatch: its data, layouts, keys and flags, and the pool to which its memory returns.
 //!
-//! Memory is used again because writing to it costs a tenth of writing to new pages. A [`Minibatch`] returns to its pool as
-//! a whole, with its blocks, its lists of records and its list of keys. So each stream gets a block that it filled before,
-//! sizes settle after a few reads, and from then on a minibatch allocates nothing.
+//! Memory is reused because writing to it is ten times faster than writing to new pages. A
+//! [`Minibatch`] returns to its pool as a whole, with its blocks, records and keys. So each stream
+//! gets a block that it filled before, sizes settle after a few reads, and steady-state minibatches
+//! allocate nothing.
 
 use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
@@ -16,37 +17,38 @@ use cntk_reader_core::stream::{Element, ElementType, Storage};
 use cntk_reader_core::{Error, Result};
 use std::sync::{Arc, Weak};
 
-/// Minibatches that are packed together, at most, by any number of threads.
-pub const MOST_AT_ONCE: usize = 512;
+/// Maximum number of minibatches packed in one batch, by any number of threads.
+pub const MAX_AT_ONCE: usize = 512;
 
-/// Idle minibatches that a free list keeps. A reader has a batch of them ready, another batch that is being filled, and some in
-/// the caller's hands; callers that collect a few before they copy them to a device should find them here too. A pool has up to as many
-/// in its stock.
-const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
+/// Maximum number of idle minibatches in a free list: one batch that is ready, one that is being
+/// filled, and a few for callers that collect several before they copy them to a device. A pool's
+/// stock can hold the same number.
+const MAX_IDLE: usize = 2 * MAX_AT_ONCE + 8;
 
-/// What a read delivers. Owns its memory, which returns to the reader's pool when the minibatch is dropped.
+/// The result of a read. Owns its memory, which returns to the reader's pool when the minibatch is
+/// dropped.
 #[derive(Debug, Default)]
 pub struct Minibatch {
     /// The minibatch reaches or crosses the end of a sweep.
     pub end_of_sweep: bool,
-    /// The minibatch is the last of the epoch or, without streams, comes after the last.
+    /// The minibatch is the last one of the epoch or, without streams, comes after it.
     pub end_of_epoch: bool,
-    /// The minibatch is a step of training: it has data, or all workers in lockstep take part in
-    /// it. Set by the reader when it delivers the minibatch.
+    /// The minibatch is a training step: it has data, or it belongs to workers in lockstep that all
+    /// take part in the step. Set by the reader on delivery.
     pub is_step: bool,
     /// One entry per stream, or none if there is no data.
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
     pub keys: Vec<SequenceKey>,
-    /// Where its memory goes. It stays while the minibatch is idle: to make another reference, the thread that packs would write to a counter that
-    /// the caller's thread writes too.
+    /// Destination of its memory. Kept while the minibatch is idle, because creating a reference
+    /// would make the packing thread write to a counter that the caller's thread also writes.
     free_list: Weak<FreeList>,
-    /// Reports its memory to the reader's meter.
+    /// Its memory, as reported to the reader's meter.
     held: Held,
 }
 
 impl Minibatch {
-    /// A minibatch without data.
+    /// Creates a minibatch without data.
     pub(crate) fn empty(end_of_sweep: bool, end_of_epoch: bool) -> Minibatch {
         let mut minibatch = Minibatch::default();
         minibatch.end_of_sweep = end_of_sweep;
@@ -54,18 +56,19 @@ impl Minibatch {
         minibatch
     }
 
-    /// Bytes of its data and layouts. Where sequences have a sample or two, the layouts are most of it.
+    /// Returns the size in bytes of its data, layouts and keys. For very short sequences, layouts
+    /// dominate.
     pub(crate) fn bytes(&self) -> usize {
         let bytes_of = |stream: &StreamMinibatch| stream.block().len() + size_of_val(&*stream.layout.records);
         self.streams.iter().map(bytes_of).sum::<usize>() + size_of_val(&*self.keys)
     }
 
-    /// Prefetches what comes soon of minibatches that another thread had: the first one's data, and the descriptions of the second one's
-    /// streams, which say where its data are.
+    /// Prefetches minibatches from another thread's cache: the data of the first one, and the
+    /// stream descriptions of the second one, which contain the addresses of its data.
     ///
-    /// Cache lines come from another core in 50 nanoseconds, or in 200 if it has another L3 cache, and a small minibatch is some thirty lines, of
-    /// which many would be waited for one by one. (Minibatches of 8 samples in CNTK's place, 2 CPUs that share no L3 cache: later sweeps over
-    /// slots and phonemes take 0.90 and 0.95 of the time; where they share one 0.93 and 0.98.)
+    /// A cache line takes 50 ns from another core, or 200 ns across L3 caches, and a small
+    /// minibatch has some 30 lines, many of which would be waited for one by one. This makes
+    /// minibatches of 8 samples 2 to 10 % faster.
     #[inline(always)]
     pub(crate) fn prefetch<'a>(mut next: impl Iterator<Item = &'a Minibatch>) {
         if let Some(first) = next.next() {
@@ -87,7 +90,7 @@ impl Minibatch {
         }
     }
 
-    /// Reports the memory that the minibatch has now to its pool's meter.
+    /// Reports the minibatch's current memory to its pool's meter.
     fn count_memory(&mut self, meter: &Meter) {
         let bytes_of = |stream: &StreamMinibatch| {
             stream.block.held() + stream.layout.records.capacity() * size_of::<Record>()
@@ -96,9 +99,9 @@ impl Minibatch {
         self.held.update(meter, streams + self.keys.capacity() * size_of::<SequenceKey>());
     }
 
-    /// Reserves memory for the records and keys of `sequences` sequences in an empty minibatch, and for half as many again,
-    /// so that sizes settle. Two records per sequence suffice: a lane has at most one gap, and there are no more lanes than
-    /// sequences.
+    /// Reserves memory for the records and keys of `sequences` sequences in an empty minibatch, and
+    /// half as much again when it grows, so that sizes settle. Two records per sequence suffice: a
+    /// lane has at most one gap, and there are at most `sequences` lanes.
     pub(super) fn reserve(&mut self, sequences: usize) -> Result<()> {
         fn grow<T>(list: &mut Vec<T>, needed: usize) -> Result<()> {
             match list.capacity() < needed {
@@ -122,7 +125,7 @@ impl Drop for Minibatch {
 /// One stream of a minibatch.
 #[derive(Debug)]
 pub struct StreamMinibatch {
-    /// Which columns belong to which sequence.
+    /// Assigns columns to sequences.
     pub layout: Layout,
     storage: Storage,
     element: ElementType,
@@ -143,23 +146,23 @@ impl Default for StreamMinibatch {
 }
 
 impl StreamMinibatch {
-    /// How the values are stored.
+    /// Returns how the values are stored.
     pub fn storage(&self) -> Storage {
         self.storage
     }
 
-    /// Type of the values.
+    /// Returns the type of the values.
     pub fn element(&self) -> ElementType {
         self.element
     }
 
-    /// Values of one sample: the height of a column.
+    /// Returns the number of values per sample: the height of a column.
     pub fn sample_size(&self) -> usize {
         self.sample_size
     }
 
-    /// All values of a dense stream, column after column, `sample_size` values each; columns of gaps hold zeros. `None` if
-    /// the stream is sparse or its values are of another type.
+    /// Returns all values of a dense stream, column by column, `sample_size` values each; columns
+    /// of gaps hold zeros. `None` if the stream is sparse or has another type of values.
     pub fn dense<T: Element>(&self) -> Option<&[T]> {
         match self.storage {
             Storage::Dense if self.element == T::TYPE => block::dense(self.block.bytes()),
@@ -167,8 +170,8 @@ impl StreamMinibatch {
         }
     }
 
-    /// The columns of a sparse stream; columns of gaps are empty. `None` if the stream is dense or its values are of another
-    /// type.
+    /// Returns the columns of a sparse stream; columns of gaps are empty. `None` if the stream is
+    /// dense or has another type of values.
     pub fn sparse<T: Element>(&self) -> Option<SparseColumns<'_, T>> {
         match self.storage {
             Storage::SparseCsc if self.element == T::TYPE => {
@@ -178,20 +181,21 @@ impl StreamMinibatch {
         }
     }
 
-    /// The whole block as CNTK lays it out, aligned to 64 bytes, for those who hand it on to CNTK. Dense: the values.
-    /// Sparse: `u64` number of values, the values, `i32` indices, `columns + 1` `i32` offsets.
+    /// Returns the whole block in CNTK's layout, aligned to 64 bytes, to be passed on to CNTK.
+    /// Dense: the values. Sparse: `u64` number of values, the values, `i32` indices, `columns + 1`
+    /// `i32` offsets.
     pub fn block(&self) -> &[u8] {
         self.block.bytes()
     }
 
-    /// The address of the block. Where the minibatch is shared, callers of the C ABI may write there as long as nobody else
-    /// reads or writes.
+    /// Returns the address of the block. If the minibatch is shared, callers of the C ABI may write
+    /// there only while there is no other access.
     pub fn block_pointer(&self) -> *mut u8 {
         self.block.pointer()
     }
 
-    /// Makes the block as large as the layout needs, `nnz` being the number of stored values of a sparse stream, and hands it
-    /// out to be written. Its content is unspecified.
+    /// Resizes the block for the layout, and for `nnz` stored values if the stream is sparse.
+    /// Returns it for writing, with unspecified content.
     pub(super) fn allocate(
         &mut self,
         storage: Storage,
@@ -214,20 +218,21 @@ impl StreamMinibatch {
         Ok((&self.layout, self.block.bytes_mut()))
     }
 
-    /// The layout and the block, to be written.
+    /// Returns the layout and the block for writing.
     pub(super) fn parts_mut(&mut self) -> (&mut Layout, &mut [u8]) {
         (&mut self.layout, self.block.bytes_mut())
     }
 }
 
-/// Bytes from which on a minibatch is large: a processor's own caches do not keep it for the thread that has filled it.
+/// Size in bytes above which a minibatch is large: too large to stay in the private caches of the
+/// core that filled it.
 const LARGE: usize = 1 << 20;
 
-/// Minibatches that wait for their next use.
+/// Idle minibatches.
 #[derive(Debug, Default)]
 struct FreeList {
     idle: Mutex<Vec<Minibatch>>,
-    /// Where large ones wait, those of several threads.
+    /// The list for large minibatches, shared by several threads.
     large: Option<Arc<FreeList>>,
 }
 
@@ -247,39 +252,39 @@ impl FreeList {
     }
 }
 
-/// Where minibatches come from, and where they return when they are dropped, from any thread. Minibatches may outlive it.
+/// A pool of minibatches, to which they return when dropped, from any thread. Minibatches may
+/// outlive it.
 #[derive(Debug, Default)]
 pub struct MinibatchPool {
     free_list: Arc<FreeList>,
-    /// What was in the free list when this was empty: to take one at a time from where another thread puts them, two processors would have to
-    /// hand over the list for each minibatch.
+    /// Minibatches taken from the free list in bulk whenever the stock is empty: taking them one at
+    /// a time would pass the list's cache line between two cores for each minibatch.
     stock: Vec<Minibatch>,
     memory: MinibatchMemory,
 }
 
 impl MinibatchPool {
-    /// A pool whose minibatches count as part of `memory`, wherever they are.
+    /// Creates a pool whose minibatches, in use or idle, count towards `memory`.
     pub(crate) fn of_memory(memory: &MinibatchMemory) -> MinibatchPool {
         MinibatchPool { memory: memory.clone(), ..MinibatchPool::default() }
     }
 
-    /// A pool for one of the threads that fill minibatches, so that it gets back those that it filled before: they are in its
-    /// processor's caches. Large ones return to this pool, and any thread takes them. (Minibatches of 1 to 3 MB, two threads, in
-    /// CNTK's place: 1.5 to 2.6 MB less than if each thread kept them.)
+    /// Creates a pool for one of several packing threads. The thread gets back the minibatches that
+    /// it filled, which are in its core's caches. Large ones return to this pool for use by any
+    /// thread, which saves memory.
     pub(crate) fn of_thread(&self) -> MinibatchPool {
         let free_list = FreeList { large: Some(Arc::clone(&self.free_list)), ..FreeList::default() };
         MinibatchPool { free_list: Arc::new(free_list), stock: Vec::new(), memory: self.memory.clone() }
     }
 
-    /// Counts the memory of a minibatch whose content is complete, and page-locks it if the reader
-    /// was asked to.
+    /// Counts the memory of a completed minibatch, and page-locks it if requested.
     pub(super) fn finish(&self, minibatch: &mut Minibatch) {
         minibatch.count_memory(self.memory.meter());
         minibatch.streams.iter_mut().for_each(|stream| self.memory.lock(&mut stream.block));
     }
 
-    /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
-    /// unspecified.
+    /// Returns a minibatch with this number of streams and no flags. Layouts and keys are empty;
+    /// sizes and contents of blocks are unspecified.
     pub(crate) fn take(&mut self, streams: usize) -> Minibatch {
         if self.stock.is_empty() {
             std::mem::swap(&mut self.stock, &mut *self.free_list.idle.lock());
@@ -300,7 +305,7 @@ impl MinibatchPool {
         minibatch
     }
 
-    /// Bytes of the blocks that idle minibatches hold.
+    /// Returns the size in bytes of the blocks held by idle minibatches.
     #[cfg(test)]
     fn idle_bytes(&self) -> usize {
         let bytes = |minibatch: &Minibatch| -> usize {
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_minibatches_are_used_again() {
+    fn dropped_minibatches_are_reused() {
         let mut pool = MinibatchPool::default();
         let mut minibatch = filled(&mut pool);
         minibatch.keys.push(3);
@@ -340,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn large_minibatches_are_used_by_all_threads() {
+    fn large_minibatches_are_shared_by_all_threads() {
         for (columns, shared) in [(100, false), (LARGE / 12, false), (LARGE / 12 + 1, true)] {
             let pool = MinibatchPool::default();
             let (mut one, mut other) = (pool.of_thread(), pool.of_thread());
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_ends_frees_what_is_idle() {
+    fn dropped_pool_frees_idle_minibatches() {
         let memory = MinibatchMemory::default();
         let meter = memory.meter();
         let (mut pool, mut other) =
@@ -365,7 +370,7 @@ mod tests {
             let mut minibatches = [filled(pool), filled(pool), filled(pool)];
             minibatches.iter_mut().for_each(|minibatch| pool.finish(minibatch));
             drop(minibatches);
-            // Two of them are in the stock.
+            // Two of the minibatches are in the stock.
             drop(pool.take(2));
         }
         assert!(meter.bytes() >= 6 * 6000);
@@ -385,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_seen_as_what_they_are() {
+    fn data_are_typed() {
         let mut minibatch = filled(&mut MinibatchPool::default());
         let stream = &minibatch.streams[1];
         assert_eq!(stream.dense::<f32>(), Some(&[0.0; 1500][..]));

@@ -1,6 +1,7 @@
-//! Packing: from sequences to one minibatch, in one pass of copying.
+//! Packing: copies sequences into a minibatch, in one pass.
 //!
-//! A [`Packer`] asks its [`Feed`] for sequences and copies them into blocks of memory that a [`layout::Layout`] describes.
+//! A [`Packer`] requests sequences from its [`Feed`] and copies them into blocks of memory, as
+//! described by a [`layout::Layout`].
 //!
 //! A sequence that is missing in one stream ([`Loaded::Invalid`](cntk_reader_core::format::Loaded),
 //! [`Loaded::Skipped`](cntk_reader_core::format::Loaded)) is left out of all streams.
@@ -30,7 +31,7 @@ pub(crate) use feed::{Feed, LoadedSelection};
 pub use limits::{Limits, PackConfig};
 pub(crate) use memory::MinibatchMemory;
 pub use memory::PageLock;
-pub(crate) use minibatch::{MOST_AT_ONCE, MinibatchPool};
+pub(crate) use minibatch::{MAX_AT_ONCE, MinibatchPool};
 pub use minibatch::{Minibatch, StreamMinibatch};
 pub(crate) use packer::{Packer, Queue, output_streams};
 pub use packing::Packing;

@@ -1,4 +1,4 @@
-//! What all ways of packing have in common.
+//! The interface of all packers.
 
 use super::feed::Feed;
 use super::limits::{Limits, PackConfig};
@@ -11,50 +11,53 @@ use cntk_reader_core::sequence::SequenceId;
 use cntk_reader_core::stream::{Storage, StreamInfo};
 use std::sync::Arc;
 
-/// A way of packing.
+/// Packs sequences into minibatches.
 pub trait Packer: Send {
-    /// Refuses sizes that [`Packer::configure`] would refuse, and changes nothing.
+    /// Fails for sizes that [`Packer::configure`] would reject. Changes nothing.
     fn check(&self, config: &PackConfig) -> Result<()>;
 
-    /// Takes new sizes. Sequences that the packer holds are dropped, as by [`Packer::reset`].
+    /// Sets new sizes. Drops held sequences, like [`Packer::reset`].
     fn configure(&mut self, config: &PackConfig) -> Result<()>;
 
-    /// Drops the sequences that the packer holds. Only the truncated packer holds any between minibatches.
+    /// Drops held sequences. Only the truncated packer holds any between minibatches.
     fn reset(&mut self);
 
     /// Packs the next minibatch.
     fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch>;
 
-    /// How any minibatch is packed and how much is to be selected for it, if no minibatch depends on what others left over.
-    /// Several threads can then pack several minibatches at once.
+    /// Returns how minibatches are packed, and their limits, if minibatches are independent of each
+    /// other. Several threads can then pack minibatches concurrently.
     fn spec(&self) -> Option<(&Arc<PackSpec>, Limits)> {
         None
     }
 
-    /// Samples of the sequences that the packer holds which are still to be delivered.
+    /// Returns the number of undelivered samples in held sequences.
     fn held_samples(&self) -> u64 {
         0
     }
 
-    /// Writes down what the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated
-    /// packer, nothing for packers that hold nothing. Called after each read; reuses the memory of `queues`.
+    /// Saves the held sequences, for a checkpoint that continues exactly: one queue for each slot
+    /// of the truncated packer, and none for other packers. Called after each read; reuses the
+    /// memory of `queues`.
     fn queued(&self, queues: &mut Vec<Queue>) -> Result<()>;
 
-    /// Takes back what [`Packer::queued`] wrote down, after [`Packer::configure`] with the same sizes. `chunk` loads the
-    /// chunk of a sequence. The number of queues becomes the number of slots.
+    /// Restores sequences saved by [`Packer::queued`], after [`Packer::configure`] with the same
+    /// sizes. `chunk` loads the chunk of a sequence. The number of queues becomes the number of
+    /// slots.
     ///
-    /// This is a step of [`Packer::restore`], which is the one to call when a reader continues from a checkpoint.
+    /// This is a step of [`Packer::restore`]. To continue from a checkpoint, call that instead.
     fn requeue(
         &mut self,
         queues: &[Queue],
         chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()>;
 
-    /// Puts a new packer into the state of another one, given the sizes that the other one took last and what its
-    /// [`Packer::queued`] wrote down.
+    /// Restores the state of another packer in a new one, given the other's last sizes and the
+    /// sequences saved by its [`Packer::queued`].
     ///
-    /// The number of slots is not a function of these sizes (CNTK 2.7 keeps it when only the workers change), so a packer
-    /// at work may have accepted sizes that a new one refuses. They are therefore taken in two steps here.
+    /// The number of slots is not a function of these sizes (CNTK 2.7 keeps it when only the
+    /// workers change), so a packer in use may have accepted sizes that a new one rejects.
+    /// Therefore, this sets them in two steps.
     fn restore(
         &mut self,
         config: &PackConfig,
@@ -67,16 +70,16 @@ pub trait Packer: Send {
     }
 }
 
-/// The sequences that wait in one slot of the truncated packer.
+/// The sequences queued in one slot of the truncated packer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Samples of the first sequence that were delivered already.
+    /// Samples of the first sequence that are already delivered.
     pub cursor: u64,
-    /// The sequences in order, each with the end-of-sweep flag of the selection that brought it.
+    /// The sequences in order, each with the end-of-sweep flag of its selection.
     pub sequences: Vec<(SequenceId, bool)>,
 }
 
-/// The streams as a packer delivers them: in truncated mode sparse streams come out dense.
+/// Returns the streams as a packer delivers them: in truncated mode, sparse streams become dense.
 pub fn output_streams(streams: &[StreamInfo], packing: Packing) -> Vec<StreamInfo> {
     let mut streams = streams.to_vec();
     if matches!(packing, Packing::Truncated { .. }) {

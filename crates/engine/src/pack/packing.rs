@@ -1,6 +1,6 @@
-//! How minibatches are packed.
+//! The modes of packing minibatches.
 
-/// How minibatches are packed.
+/// The modes of packing minibatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
     /// Whole sequences in parallel lanes.
@@ -9,8 +9,7 @@ pub enum Packing {
     Frame,
     /// Truncated back-propagation through time.
     Truncated {
-        /// Steps of a minibatch; 2^64-1 is possible and means "all". 0 stands for the minibatch
-        /// size of each epoch.
+        /// Steps of a minibatch; 2^64-1 means "all". 0 means the minibatch size of each epoch.
         length: u64,
         /// Overlap of minibatches of one sequence, at most the length.
         right_splice: u64,

@@ -1,4 +1,5 @@
-//! Sequences as plain numbers: for those who read chunks themselves and do not want to know how chunks store numbers.
+//! Sequences as plain numbers, for callers that read chunks directly without dealing with their
+//! storage formats.
 
 use super::buffer::AlignedBuffer;
 use super::{check, copy};
@@ -7,7 +8,7 @@ use cntk_reader_core::memory::compact::widen;
 use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
 use cntk_reader_core::stream::StreamInfo;
 
-/// Memory for one sequence of one stream. It can be used again for another one.
+/// Memory for one sequence of one stream; reusable.
 #[derive(Debug, Default)]
 pub struct PlainSequence {
     values: AlignedBuffer,
@@ -25,9 +26,10 @@ pub fn is_plain(view: &SequenceView<'_>) -> bool {
 }
 
 impl PlainSequence {
-    /// The plain view of a sequence of the stream `info`, dense or sparse as the stream is: the view itself if it is plain,
-    /// else one of numbers that are decoded into this memory. Samples of frames are complete, with their context. Fails if the
-    /// view does not fit the stream, or if there is not enough memory.
+    /// Returns a plain view of a sequence of the stream `info`, dense or sparse like the stream:
+    /// the view itself if it is plain, otherwise decoded into this memory. Samples made of frames
+    /// include their context. Fails if the view does not match the stream, or if there is not
+    /// enough memory.
     pub fn decode<'a>(&'a mut self, view: &SequenceView<'a>, info: &StreamInfo) -> Result<SequenceView<'a>> {
         if is_plain(view) {
             return Ok(*view);
@@ -46,7 +48,7 @@ impl PlainSequence {
             return Ok(SequenceView { samples: view.samples, values: self.values.bytes(), form, kind });
         }
         let column = sample_size * element;
-        // A size that overflows is one that no memory has.
+        // A size that overflows exceeds any memory.
         self.values.resize(samples.saturating_mul(column))?;
         let columns = copy::Columns { first: 0, stride: column, column };
         copy::samples(self.values.bytes_mut(), columns, element, view, 0, samples, copy::Repeats::Sum)?;
@@ -62,7 +64,7 @@ mod tests {
     use cntk_reader_core::stream::{ElementType, Storage};
 
     #[test]
-    fn plain_views_stay_where_they_are() {
+    fn plain_views_are_not_copied() {
         let values = [0; 24];
         let view =
             SequenceView { samples: 3, values: &values, form: ValueForm::Whole, kind: ViewKind::Dense };
@@ -98,7 +100,7 @@ mod tests {
         let stream = info("x", Storage::Dense, ElementType::Float, 4);
         let plain = memory.decode(&view, &stream).expect("a view");
         assert_eq!(floats(plain.values), [1.0, 1.0, 2.0, 0.0, 1.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0, 0.0]);
-        // Samples of two values have no room for three frames.
+        // Three frames do not fit into samples of two values.
         let stream = info("x", Storage::Dense, ElementType::Float, 2);
         assert!(memory.decode(&view, &stream).is_err());
         assert!(memory.decode(&SequenceView { values: &stored[..7], ..view }, &stream).is_err());

@@ -1,4 +1,5 @@
-//! Packing one minibatch of whole sequences: what to do ([`PackSpec`]) and the memory to do it in ([`PackScratch`]).
+//! Packs one minibatch of whole sequences, as specified by [`PackSpec`], in the working memory of a
+//! [`PackScratch`].
 
 use super::explain::{self, Explain};
 use super::feed::LoadedSelection;
@@ -12,18 +13,19 @@ use cntk_reader_core::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use cntk_reader_core::stream::{LateShapes, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 
-/// Number of sequences that are looked up together, so that their cache misses overlap instead of being waited for one by
-/// one. On randomized sequences of words in a window of 200 MB this delivers a third more samples per second.
+/// Number of sequences looked up together, so that their cache misses overlap. Delivers a third
+/// more samples per second from randomized words in a window of 200 MB.
 const TOGETHER: usize = 32;
 
-/// Minibatches of this many bytes are copied by several threads: smaller ones take not much longer than handing them out. Tests have
-/// small ones.
+/// Size in bytes from which several threads copy a minibatch; copying smaller ones takes little
+/// more than distributing them. Smaller in tests.
 const SHARED: usize = if cfg!(test) { 1 } else { 1 << 20 };
 
-/// Least bytes of a part of a minibatch that one of several threads copies: handing it out takes no time beside.
+/// Minimum size in bytes of a part copied by one of several threads, to make the cost of
+/// distribution negligible.
 const LEAST_PART: usize = if cfg!(test) { 100 } else { 128 << 10 };
 
-/// How minibatches are packed. Threads that pack share it; each has a [`PackScratch`] of its own.
+/// How minibatches are packed. Shared by packing threads, each with its own [`PackScratch`].
 #[derive(Clone)]
 pub struct PackSpec {
     streams: Vec<StreamInfo>,
@@ -31,31 +33,31 @@ pub struct PackSpec {
     explain: Explain,
 }
 
-/// The working memory of one thread that packs.
+/// The working memory of one packing thread.
 #[derive(Default)]
 pub struct PackScratch {
-    /// Where several threads pack, each has a pool of its own ([`MinibatchPool::of_thread`]).
+    /// With several threads, each has its own pool ([`MinibatchPool::of_thread`]).
     pool: MinibatchPool,
     fit: FirstFit,
-    /// The minibatch's sequences, without those that were left out.
+    /// The minibatch's sequences, without omitted ones.
     sequences: Vec<SequenceId>,
-    /// The data of the sequences, by stream. Empty between two minibatches; only its memory is kept.
+    /// The data of the sequences, by stream. Emptied between minibatches; only its memory is kept.
     inputs: Vec<StreamInput<'static>>,
-    /// What one sequence has in each stream. Empty as well.
+    /// The data of one sequence, by stream. Also emptied between minibatches.
     found: Vec<Loaded<'static>>,
-    /// The number of values of each stream, 0 if it is dense.
+    /// The number of sparse values of each stream, 0 if it is dense.
     values: Vec<usize>,
-    /// Number of invalid sequences among those that were left out.
+    /// Number of invalid sequences among the omitted ones.
     invalid: u64,
 }
 
-/// What [`PackSpec::pack`] returns.
+/// The result of [`PackSpec::pack`].
 pub struct Packed {
     /// The minibatch, without the keys of its sequences.
     pub minibatch: Result<Minibatch>,
-    /// Number of invalid sequences that were left out.
+    /// Number of invalid sequences omitted.
     pub invalid: u64,
-    /// At least one sequence was not left out.
+    /// At least one sequence was not omitted.
     pub delivers: bool,
 }
 
@@ -66,26 +68,26 @@ struct StreamInput<'a> {
     views: Vec<SequenceView<'a>>,
 }
 
-/// Empties a list and turns it into a list of the same items with another lifetime, which keeps the list's memory.
+/// Empties a list and changes the lifetime of its item type, keeping the memory.
 fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
     list.clear();
-    // Collecting a list's items into a list of items of equal layout happens in place, in the memory of the first list.
-    // There are no items here; only the lifetime changes.
+    // Collecting into a list of items with the same layout happens in place, in the memory of the
+    // first list. There are no items here; only the lifetime changes.
     list.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }
 
 impl PackScratch {
-    /// Working memory whose minibatches are those of `pool`.
+    /// Creates working memory that takes minibatches from `pool`.
     pub(crate) fn of(pool: MinibatchPool) -> PackScratch {
         PackScratch { pool, ..PackScratch::default() }
     }
 
-    /// The sequences of the minibatch that was packed last.
+    /// Returns the sequences of the last minibatch.
     pub(crate) fn sequences(&self) -> &[SequenceId] {
         &self.sequences
     }
 
-    /// Where its lists of views and lengths lie.
+    /// Returns the addresses of its lists of views and lengths.
     #[cfg(test)]
     pub(super) fn addresses(&self) -> Vec<(usize, usize)> {
         let address =
@@ -93,7 +95,7 @@ impl PackScratch {
         self.inputs.iter().map(address).collect()
     }
 
-    /// The first pass: looks up every sequence and leaves out those that are missing in a stream.
+    /// The first pass: looks up every sequence and omits those that are missing in a stream.
     fn look_up<'a>(&mut self, loaded: &LoadedSelection<'a>, inputs: &mut [StreamInput<'a>]) -> Result<()> {
         self.sequences.clear();
         self.invalid = 0;
@@ -132,8 +134,8 @@ impl PackScratch {
                     }
                 }
             }
-            // In loops of their own, which are so short that the processor works on many sequences at a time: a prefetch waits
-            // until the address is translated, which takes longer than anything else here.
+            // Separate loops, short enough for the processor to overlap many sequences: a prefetch
+            // waits for its address translation, which takes longer than anything else here.
             for input in inputs.iter() {
                 input.views[before..].iter().for_each(copy::prefetch_first);
             }
@@ -144,23 +146,23 @@ impl PackScratch {
 }
 
 impl PackSpec {
-    /// How to pack these streams. `frames`: each sequence must be one sample.
+    /// Specifies packing for these streams. With `frames`, each sequence must be one sample.
     pub(super) fn new(streams: Vec<StreamInfo>, frames: bool) -> PackSpec {
         PackSpec { streams, frames, explain: Explain::default() }
     }
 
-    /// Makes errors about single sequences name their places.
+    /// Makes errors about single sequences name their location.
     pub(super) fn explain(&mut self, explain: Explain) {
         self.explain = explain;
     }
 
-    /// Takes over the shapes that the data have revealed.
+    /// Sets the shapes discovered from the data.
     pub(super) fn complete(&mut self, shapes: &LateShapes) {
         shapes.complete(&mut self.streams);
     }
 
-    /// Packs one minibatch: looks up its sequences, lays them out and copies them. A team copies them together, which pays for large
-    /// minibatches.
+    /// Packs one minibatch: looks up its sequences, lays them out and copies them. With a team,
+    /// several threads copy large minibatches.
     pub(crate) fn pack(
         &self,
         scratch: &mut PackScratch,
@@ -200,7 +202,7 @@ impl PackSpec {
             })?;
             let (before, rest) = minibatch.streams.split_at_mut(i);
             let Some(stream) = rest.first_mut() else { continue };
-            // Streams of equal lengths have equal layouts, unless they are of different kinds.
+            // Streams of equal lengths have equal layouts, unless their kinds differ.
             let kind = |info: &StreamInfo| (info.is_binary, info.classes.is_some());
             let like = |other: &StreamInfo| kind(other) == kind(info);
             let mut others = self.streams.iter().zip(inputs).zip(before);
@@ -213,7 +215,7 @@ impl PackSpec {
             let allocated = stream.allocate(info.storage, info.element, info.sample_size(), nnz);
             let (layout, out) = allocated.map_err(|error| error.in_stream(&info.name))?;
             match team {
-                None => copy::Part::whole(info, layout, &input.views, out, nnz)?.write()?,
+                None => copy::BlockPart::whole(info, layout, &input.views, out, nnz)?.write()?,
                 Some(_) => scratch.values.push(nnz),
             }
         }
@@ -224,7 +226,8 @@ impl PackSpec {
         Ok(minibatch)
     }
 
-    /// Copies the sequences of all streams, each of which has `values` values if it is sparse, to blocks that are laid out.
+    /// Copies the sequences of all streams to their allocated blocks. `values` holds the number of
+    /// sparse values of each stream.
     fn copy_together(
         &self,
         minibatch: &mut Minibatch,
@@ -236,21 +239,23 @@ impl PackSpec {
         let streams = minibatch.streams.iter_mut().zip(&self.streams).zip(inputs).zip(values);
         let mut blocks = streams.map(|(((stream, info), input), &nnz)| {
             let (layout, out) = stream.parts_mut();
-            copy::Part::whole(info, layout, &input.views, out, nnz)
+            copy::BlockPart::whole(info, layout, &input.views, out, nnz)
         });
         if bytes < SHARED {
             return blocks.try_for_each(|block| block?.write());
         }
-        // A few for each thread, so that none waits long for another; no more, because a thread reads and writes fastest where it
-        // goes on from part to part: rows of 6700 bytes, minibatches of 8 MB, take 0.6 of the time in parts of 1 MB instead of 128 KB.
+        // A few parts for each thread, so that none waits long for another. No more, because
+        // consecutive parts are faster: parts of 1 MB are 1.7 times as fast as 128 KB for
+        // minibatches of 8 MB.
         let bytes = (bytes / (4 * team.helpers.most())).max(LEAST_PART);
         let mut parts = Vec::new();
         blocks.try_for_each(|block| block?.split(bytes, &mut parts))?;
-        team.each(parts.into_iter(), copy::Part::write)
+        team.each(parts.into_iter(), copy::BlockPart::write)
     }
 
-    /// Checks one stream's sequences against its description, so that copying cannot leave its bounds. Returns the total
-    /// number of their values if the stream is sparse, else 0; or an error and the number of the sequence that it is about.
+    /// Checks one stream's sequences against its description, so that copying stays in bounds.
+    /// Returns the total number of sparse values, 0 for a dense stream; or an error with the number
+    /// of the sequence it concerns.
     fn check(
         &self,
         info: &StreamInfo,
@@ -275,7 +280,7 @@ impl PackSpec {
             }
             if view.sparse().is_some() != (info.storage == Storage::SparseCsc) {
                 return of_sequence(Error::internal(
-                    "A chunk has a dense sequence of a sparse stream, or the other way round.",
+                    "A chunk has a dense sequence of a sparse stream, or vice versa.",
                 ));
             }
             nnz += check::sizes(view, element, sample_size).or_else(of_sequence)?;
@@ -290,7 +295,8 @@ impl PackSpec {
         Ok(nnz)
     }
 
-    /// An error of [`PackSpec::check`] with the place of its sequence, and with what to do about a sequence that is no frame.
+    /// Adds the sequence's location to an error of [`PackSpec::check`], and advice for a sequence
+    /// that is not a frame.
     #[cold]
     fn locate(
         &self,
@@ -314,24 +320,24 @@ impl PackSpec {
             return error;
         }
         let detail = format!(
-            "{} ‹frame_mode = true› needs sequences of one sample in each stream. If each line is a sample of its own, give \
-             each line an id of its own; a text file that is read alone may also have no ids (‹skip_sequence_ids = true›). If \
-             sequences belong together, as many words with one label do, remove ‹frame_mode›: whole sequences are packed then, each stream in a layout of \
-             its own, and ‹defines_minibatch_size = true› in a stream makes its samples those that the minibatch size counts.",
+            "{} ‹frame_mode = true› needs sequences of one sample in each stream. If each line is a separate sample, give \
+             each line its own id; a text file that is read alone may omit ids (‹skip_sequence_ids = true›). If \
+             samples belong together, such as many words with one label, remove ‹frame_mode›: whole sequences are then packed, each stream in its own \
+             layout, and ‹defines_minibatch_size = true› selects the stream whose samples the minibatch size counts.",
             explain::lengths(self.streams.iter().zip(inputs.iter().map(samples)))
         );
         self.explain.blame(error.with_detail(detail))
     }
 }
 
-/// The error of a sequence that does not have all of its data, if that makes the read fail.
+/// Returns the error for a sequence with missing data, if that makes the read fail.
 #[cold]
 fn failure(chunk: &dyn Chunk, id: SequenceId, found: &[Loaded<'_>]) -> Option<Error> {
     let mut streams = found.iter().enumerate().filter(|(_, found)| matches!(found, Loaded::Invalid));
     streams.find_map(|(stream, _)| chunk.failure(stream, id.index))
 }
 
-/// Prefetches what looking up these sequences will read.
+/// Prefetches the memory that looking up these sequences will read.
 fn prefetch(loaded: &LoadedSelection<'_>, sequences: &[SequenceId], ahead: Ahead) {
     for id in sequences {
         if let Some(chunk) = loaded.chunk(0, *id) {

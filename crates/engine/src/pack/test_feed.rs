@@ -1,4 +1,5 @@
-//! For tests: chunks made from text, and a feed that walks them in order as the unrandomized timeline does.
+//! Test helpers: chunks made from text, and a feed that walks them in order, like the unrandomized
+//! timeline.
 
 use super::{Feed, LoadedSelection, Minibatch};
 use cntk_reader_core::format::{Chunk, LeafChunk, Loaded};
@@ -38,26 +39,26 @@ pub const EXAMPLE: &str = "\
 ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SequenceState {
     Data,
     Skipped,
     Invalid,
 }
 
-/// One stream of a sequence. All bytes are kept one byte off their alignment.
+/// One stream of a sequence. All bytes are stored one byte off their alignment.
 #[derive(Debug, Clone)]
 pub struct Data {
     pub samples: u32,
     pub values: Vec<u8>,
     pub indices: Vec<u8>,
     pub offsets: Vec<u32>,
-    pub state: State,
+    pub state: SequenceState,
 }
 
 impl Default for Data {
     fn default() -> Data {
         // Offsets need not start at 0.
-        Data { samples: 0, values: vec![0], indices: vec![0], offsets: vec![17], state: State::Data }
+        Data { samples: 0, values: vec![0], indices: vec![0], offsets: vec![17], state: SequenceState::Data }
     }
 }
 
@@ -95,7 +96,7 @@ impl Data {
     }
 }
 
-/// Sequences, each with its streams.
+/// A chunk of sequences, each with its streams.
 pub struct TestChunk {
     pub streams: Vec<StreamInfo>,
     pub sequences: Vec<Vec<Data>>,
@@ -105,9 +106,9 @@ impl LeafChunk for TestChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let data = &self.sequences[index as usize][stream];
         match data.state {
-            State::Data => Loaded::Data(data.view(self.streams[stream].storage)),
-            State::Skipped => Loaded::Skipped,
-            State::Invalid => Loaded::Invalid,
+            SequenceState::Data => Loaded::Data(data.view(self.streams[stream].storage)),
+            SequenceState::Skipped => Loaded::Skipped,
+            SequenceState::Invalid => Loaded::Invalid,
         }
     }
 }
@@ -129,7 +130,7 @@ pub struct TestFeed {
 }
 
 impl TestFeed {
-    /// Sequences in chunks of `per_chunk`, for `sweeps` sweeps.
+    /// Creates a feed of sequences in chunks of `per_chunk`, for `sweeps` sweeps.
     pub fn new(streams: &[StreamInfo], sequences: Vec<Vec<Data>>, per_chunk: usize, sweeps: u64) -> TestFeed {
         let defining = streams.iter().position(|info| info.defines_mb_size);
         let mut timeline = Vec::new();
@@ -159,7 +160,7 @@ impl TestFeed {
         feed
     }
 
-    /// From lines `id |stream values`.
+    /// Creates a feed from lines `id |stream values`.
     pub fn parse(streams: &[StreamInfo], text: &str, sweeps: u64) -> TestFeed {
         Self::new(streams, parse(streams, text), 2, sweeps)
     }
@@ -274,7 +275,7 @@ pub fn parse(streams: &[StreamInfo], text: &str) -> Vec<Vec<Data>> {
     sequences
 }
 
-/// `0:1[2,3)`, and `gap:1[2,3)`: the records of a stream.
+/// Formats the records of a stream, such as `0:1[2,3)` and `gap:1[2,3)`.
 pub fn records(minibatch: &Minibatch, stream: usize) -> String {
     let record = |record: &super::layout::Record| {
         let id = if record.is_gap() { "gap".to_owned() } else { record.id.to_string() };
@@ -287,7 +288,7 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
 }
 
-/// The first component of each column of a dense stream with `size` values a sample.
+/// Returns the first component of each column of a dense stream with `size` values per sample.
 pub fn first_components(minibatch: &Minibatch, stream: usize, size: usize) -> Vec<f32> {
     floats(minibatch.streams[stream].block()).into_iter().step_by(size).collect()
 }

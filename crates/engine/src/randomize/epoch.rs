@@ -1,4 +1,4 @@
-//! Epochs: how far a worker may read, and which share of the data belongs to it.
+//! Epochs: the range of samples that a worker reads, and its share of them.
 
 use cntk_reader_core::{Error, Result};
 
@@ -37,12 +37,13 @@ impl WorkerConfig {
     }
 }
 
-/// What an epoch is started with.
+/// The parameters of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochConfig {
     /// Workers and flags.
     pub workers: WorkerConfig,
-    /// Epoch size in samples of all workers; [`SIZE_OF_SWEEP`] for one sweep. Ignored if `sweeps` is limited.
+    /// Epoch size in samples of all workers; [`SIZE_OF_SWEEP`] for one sweep. Ignored if `sweeps`
+    /// is limited.
     pub samples: u64,
     /// Epoch size in sweeps, or [`SWEEPS_UNLIMITED`].
     pub sweeps: u64,
@@ -60,17 +61,17 @@ pub struct EpochSpan {
 }
 
 impl EpochConfig {
-    /// Whether its size is given in sweeps, not in samples.
+    /// Whether the size is given in sweeps rather than samples.
     pub(crate) fn is_in_sweeps(&self) -> bool {
         self.sweeps != SWEEPS_UNLIMITED || self.samples == SIZE_OF_SWEEP
     }
 
-    /// Sweeps before an epoch that is measured in sweeps.
+    /// Returns the number of sweeps before an epoch that is measured in sweeps.
     pub(crate) fn first_sweep(&self) -> u64 {
         self.sweep_count().saturating_mul(self.index)
     }
 
-    /// Sweeps up to the end of an epoch that is measured in sweeps.
+    /// Returns the number of sweeps up to the end of an epoch that is measured in sweeps.
     pub(crate) fn last_sweep(&self) -> u64 {
         self.first_sweep().saturating_add(self.sweep_count())
     }
@@ -79,10 +80,11 @@ impl EpochConfig {
         if self.sweeps == SWEEPS_UNLIMITED { 1 } else { self.sweeps }
     }
 
-    /// The span of this epoch over data whose sweep has `sweep` samples.
+    /// Returns the span of this epoch over data with `sweep` samples per sweep.
     ///
-    /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, else one sweep if the size is [`SIZE_OF_SWEEP`],
-    /// else the size itself. Where CNTK's 64-bit product wraps, this saturates.
+    /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, otherwise one sweep if the
+    /// size is [`SIZE_OF_SWEEP`], otherwise the size itself. CNTK's 64-bit product wraps; this one
+    /// saturates.
     pub(crate) fn span(&self, sweep: u64) -> Result<EpochSpan> {
         let size = if self.sweeps != SWEEPS_UNLIMITED {
             sweep.saturating_mul(self.sweeps)

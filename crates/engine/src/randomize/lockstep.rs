@@ -1,4 +1,4 @@
-//! Workers in lockstep, held against a single worker that takes the same minibatches alone.
+//! Compares workers in lockstep with a single worker that reads the same minibatches.
 
 use super::block::BlockRandomizer;
 use super::in_order::InOrder;
@@ -20,13 +20,13 @@ fn all_workers(workers: u64, cross_sweeps: bool) -> Vec<WorkerConfig> {
     (0..workers).map(|rank| WorkerConfig { workers, rank, cross_sweeps }).collect()
 }
 
-/// The sequences, each with its sweep: in another one it may be another worker's.
+/// Returns each sequence with its sweep, because in another sweep it may belong to another worker.
 fn in_sweeps(selection: &Selection) -> Vec<(u64, SequenceId)> {
     selection.sequences.iter().enumerate().map(|(at, &id)| (selection.sweep_of(at), id)).collect()
 }
 
 #[test]
-fn shares_add_up_to_the_minibatches_of_one_worker() {
+fn shares_add_up_to_a_single_workers_minibatches() {
     let mut random = Random::new(5);
     let (mut whole, mut share) = (Selection::default(), Selection::default());
     let (mut empty_shares, mut steps) = (0, 0);
@@ -41,7 +41,7 @@ fn shares_add_up_to_the_minibatches_of_one_worker() {
         let new = || make(table.clone(), window, seed);
         let alone = WorkerConfig { workers: 1, rank: 0, cross_sweeps: random.range(0, 2) > 0 };
         let epoch = random_sizes(&mut random, alone, table.samples());
-        // Up to twice as many workers as chunks.
+        // Up to twice the number of chunks.
         let mut workers = all_workers(random.range(1, 16), alone.cross_sweeps);
         let mut single = new();
         single.start_epoch(&epoch).expect("a good epoch");
@@ -54,7 +54,7 @@ fn shares_add_up_to_the_minibatches_of_one_worker() {
                 "scenario {scenario}, step {step}: {:?}, {window:?}, seed {seed}, {epoch:?}",
                 table.lengths
             );
-            // Where empty sequences lie, a position does not show whether they were taken.
+            // A position between empty sequences does not tell how many of them were taken.
             let is_exact = table.lengths.iter().flatten().all(|&length| length > 0);
             match random.range(0, 16) {
                 0 if is_exact => {
@@ -88,9 +88,9 @@ fn shares_add_up_to_the_minibatches_of_one_worker() {
                             usize::from(share.sequences.is_empty() && !whole.sequences.is_empty());
                         let mut wanted = in_sweeps(&share).into_iter().peekable();
                         left.retain(|one| wanted.next_if_eq(one).is_none());
-                        assert_eq!(wanted.next(), None, "{what}: not a part of the whole, in its order");
+                        assert_eq!(wanted.next(), None, "{what}: not an ordered subset of the whole");
                     }
-                    assert_eq!(left, [], "{what}: nobody has them");
+                    assert_eq!(left, [], "{what}: not in any share");
                 }
             }
             for (timeline, workers) in shared.iter().zip(&workers) {

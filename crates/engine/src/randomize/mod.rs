@@ -1,7 +1,7 @@
 //! The timeline: which sequence comes next, for which worker.
 //!
-//! The global order is a pure function of (seed, sweep, window, chunk table); each worker's share is a function of that
-//! order. A timeline's state is its position, valid at any moment.
+//! The global order is a pure function of (seed, sweep, window, chunk table); each worker's share
+//! is a function of that order. A timeline's state is its position, valid at any moment.
 
 pub mod block;
 mod epoch;
@@ -27,25 +27,27 @@ use cntk_reader_core::format::ChunkTable;
 use cntk_reader_core::sequence::{ChunkId, SequenceId};
 use cntk_reader_core::{Error, ErrorKind, Result};
 
-/// The next sequences of one worker, with their flags. Used again from call to call; [`Timeline::next`] clears it.
+/// The next sequences of one worker, with their flags. Reused between calls; [`Timeline::next`]
+/// clears it.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// This worker's sequences, in order.
     pub sequences: Vec<SequenceId>,
-    /// Where the sequences of each sweep begin: the position of the first one in `sequences`, and the number of the sweep,
-    /// from 0. Ascending; see [`Selection::sweep_of`].
+    /// For each sweep, the position in `sequences` of its first one, and the sweep's number, from
+    /// 0. Ascending; see [`Selection::sweep_of`].
     sweeps: Vec<(usize, u64)>,
     /// The end of a sweep was reached or crossed.
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
     pub end_of_epoch: bool,
-    /// The window is to be loaded even if there is no sequence, because sequences of other workers were passed. CNTK 2.7 loads
-    /// the window then too, and fails if it cannot; only without randomization it does not.
+    /// The window must be loaded even if there is no sequence, because sequences of other workers
+    /// were passed. CNTK 2.7 also loads the window in this case, and fails if it cannot, except
+    /// without randomization.
     pub passed: bool,
 }
 
 impl Selection {
-    /// Notes that the sequences that are appended from here on belong to this sweep.
+    /// Assigns sequences appended from now on to this sweep.
     fn begin_sweep(&mut self, sweep: u64) {
         let first = self.sequences.len();
         match self.sweeps.last_mut() {
@@ -55,7 +57,7 @@ impl Selection {
         }
     }
 
-    /// The sweep, from 0, that the sequence at this position belongs to.
+    /// Returns the sweep, from 0, of the sequence at this position.
     pub fn sweep_of(&self, position: usize) -> u64 {
         let later = self.sweeps.partition_point(|&(first, _)| first <= position);
         later.checked_sub(1).map_or(0, |own| self.sweeps[own].1)
@@ -71,55 +73,58 @@ impl Selection {
     }
 }
 
-/// The chunks around a timeline's position. Both lists are in the order in which the chunks will be needed.
+/// The chunks around a timeline's position. Both lists are in the order of use.
 #[derive(Debug, Default)]
 pub struct Window {
     /// This worker's chunks that must be in memory, including those of the last selection.
     pub resident: Vec<ChunkId>,
-    /// This worker's chunks that come next, nearest first, at most the number that was asked for.
+    /// This worker's next chunks, nearest first, at most the requested number.
     pub ahead: Vec<ChunkId>,
 }
 
-/// Where a timeline stands. It holds more than the position in CNTK's checkpoints: the running number that decides the
-/// workers' shares of unrandomized data continues across sweeps, and CNTK's position does not contain it.
+/// A position on a timeline. Holds more than the position in CNTK's checkpoints: the running number
+/// that determines the workers' shares of unrandomized data continues across sweeps, and CNTK does
+/// not save it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// Samples of all workers since the start of sweep 0.
     pub samples: u64,
-    /// The running number of the next sequence: sequences of all workers since the last [`Timeline::seek`], plus the index
-    /// in the sweep that it went to. 0 for randomized timelines, which do not use it.
+    /// The running number of the next sequence: sequences of all workers since the last
+    /// [`Timeline::seek`], plus the index in the sweep at which that call arrived. 0 for randomized
+    /// timelines, which do not use it.
     pub counter: u64,
 }
 
-/// An order of sequences: which one comes next, for which worker.
+/// An order of sequences, and their assignment to workers.
 pub trait Timeline: Send {
-    /// Starts an epoch: takes over workers, limits and flags, and goes to the epoch's first sample.
+    /// Starts an epoch: sets workers, limits and flags, and goes to the epoch's first sample.
     fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()>;
 
     /// Changes workers and the sweep-crossing flag; the position stays.
     fn configure(&mut self, workers: &WorkerConfig) -> Result<()>;
 
-    /// Selects the next sequences: at most `global` samples of all workers and `local` samples of this worker, but at least
-    /// one sequence of this worker while there is one.
+    /// Selects the next sequences: at most `global` samples of all workers and `local` samples of
+    /// this worker, but at least one sequence of this worker if any is left.
     fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()>;
 
-    /// Where the timeline stands.
+    /// Returns the current position.
     fn position(&self) -> Position;
 
-    /// Goes to the first sequence that starts at or after `samples`, as a restored checkpoint does.
+    /// Goes to the first sequence that starts at or after `samples`. Used to restore checkpoints.
     fn seek(&mut self, samples: u64) -> Result<()>;
 
-    /// Goes to a position that [`Timeline::position`] once returned.
+    /// Goes to a position returned by [`Timeline::position`].
     fn resume(&mut self, position: Position) -> Result<()>;
 
-    /// A number that changes when [`Timeline::window`]'s resident chunks may have changed.
+    /// Returns a number that changes whenever [`Timeline::window`]'s resident chunks may have
+    /// changed.
     fn window_stamp(&self) -> u64;
 
-    /// The chunks to keep in memory now, and the next `ahead` chunks.
+    /// Returns the chunks to keep in memory now, and the next `ahead` chunks.
     fn window(&self, ahead: usize, window: &mut Window);
 }
 
-/// Number of samples of a sweep.
+/// Returns the number of samples in a sweep.
 fn total_samples(table: &dyn ChunkTable) -> u64 {
     table.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
 }
@@ -131,7 +136,7 @@ fn no_samples() -> Error {
     )
 }
 
-/// Refuses limits of 0 samples.
+/// Rejects limits of 0 samples.
 fn check_limits(global: u64, local: u64) -> Result<()> {
     let refuse = |what| {
         let message = format!("{what} sample count must not be zero.");

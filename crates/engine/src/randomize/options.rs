@@ -1,16 +1,15 @@
-//! How sequences are put in order.
+//! Options for the order of sequences.
 
 /// Order of sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The data's own order.
     InOrder,
-    /// Randomization in windows: rolling ones where sequences are known beforehand, else tumbling
-    /// ones.
+    /// Randomization in windows: rolling if the sequences are known in advance, otherwise tumbling.
     Block {
         /// How far sequences move.
         window: WindowSize,
-        /// Added to the sweep's number to seed it.
+        /// Added to the sweep's number to give its seed.
         seed: u64,
     },
 }
@@ -20,6 +19,6 @@ pub enum Order {
 pub enum WindowSize {
     /// In chunks: from 1 to 2^32-1.
     Chunks(u64),
-    /// In samples. 0 is the least window, one chunk.
+    /// In samples. 0 gives the smallest window, one chunk.
     Samples(u64),
 }

@@ -1,16 +1,17 @@
-//! MT19937-64 and the draws made from it.
+//! MT19937-64 and CNTK's draws from it.
 //!
-//! The generator is the standard 64-bit Mersenne Twister. The draws are CNTK's, bias included: a number below `n` is
-//! `output mod n`, so a fast reduction may replace the division but must give the exact remainder.
+//! The generator is the standard 64-bit Mersenne Twister. The draws are CNTK's, bias included: a
+//! number below `n` is `output mod n`. A fast reduction may replace the division but must give the
+//! exact remainder.
 
-/// Words of the generator's state, which are also renewed together.
+/// Words of the generator's state, and outputs per block.
 const WORDS: usize = 312;
-/// Distance of the word that is mixed in.
+/// Offset of the word that is mixed in.
 const MIDDLE: usize = 156;
 const MATRIX: u64 = 0xB502_6F5A_A966_19E9;
 const LOWER: u64 = (1 << 31) - 1;
 
-/// The generator. Outputs are produced in blocks, so that callers can look at them before they use them up.
+/// The generator. Produces outputs in blocks, so that callers can peek at them.
 #[derive(Clone)]
 pub struct Random {
     state: [u64; WORDS],
@@ -20,14 +21,14 @@ pub struct Random {
 }
 
 impl Random {
-    /// A generator with this seed.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random { state: [0; WORDS], outputs: [0; WORDS], at: WORDS };
         random.seed(seed);
         random
     }
 
-    /// Starts over with a seed.
+    /// Restarts with a seed.
     pub(crate) fn seed(&mut self, seed: u64) {
         let mut word = seed;
         self.state[0] = word;
@@ -38,7 +39,7 @@ impl Random {
         self.at = WORDS;
     }
 
-    /// The next output.
+    /// Returns the next output.
     #[inline]
     pub(crate) fn draw(&mut self) -> u64 {
         if self.at == WORDS {
@@ -49,7 +50,8 @@ impl Random {
         output
     }
 
-    /// Some of the next outputs: at least one, at most `limit` (if that is not 0). [`Random::consume`] uses them up.
+    /// Returns the next outputs without consuming them: at least one, and at most `limit` unless
+    /// that is 0.
     #[inline]
     pub(crate) fn peek(&mut self, limit: usize) -> &[u64] {
         if self.at == WORDS {
@@ -59,21 +61,21 @@ impl Random {
         &self.outputs[self.at..end]
     }
 
-    /// Uses up outputs that [`Random::peek`] showed.
+    /// Consumes outputs returned by [`Random::peek`].
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         debug_assert!(self.at + count <= WORDS);
         self.at += count;
     }
 
-    /// A number in `begin..end`, which must not be empty.
+    /// Draws a number from `begin..end`, which must not be empty.
     #[inline]
     pub fn range(&mut self, begin: u64, end: u64) -> u64 {
         begin + self.draw() % (end - begin)
     }
 
-    /// CNTK's shuffle of chunks: each element changes places with one drawn from all elements, so not all orders are equally
-    /// likely.
+    /// Shuffles as CNTK does chunks: swaps each element with one drawn from all elements, so not
+    /// all orders are equally likely.
     pub(crate) fn shuffle_all<T>(&mut self, items: &mut [T]) {
         if items.is_empty() {
             return;
@@ -85,7 +87,7 @@ impl Random {
         }
     }
 
-    /// CNTK's shuffle of tumbling windows: Fisher-Yates, forward.
+    /// Shuffles as CNTK does tumbling windows: forward Fisher-Yates.
     pub(crate) fn shuffle_forward<T>(&mut self, items: &mut [T]) {
         let end = items.len() as u64;
         for i in 0..items.len() {
@@ -94,7 +96,8 @@ impl Random {
         }
     }
 
-    /// Produces the next block: the recurrence in three stretches within which no index wraps, then the tempering.
+    /// Produces the next block: the recurrence in three ranges without index wrap-around, then the
+    /// tempering.
     fn refill(&mut self) {
         let state = &mut self.state;
         for i in 0..WORDS - MIDDLE {
@@ -121,10 +124,11 @@ fn twist(upper: u64, lower: u64) -> u64 {
     (word >> 1) ^ ((word & 1).wrapping_neg() & MATRIX)
 }
 
-/// Remainders by one divisor, without a division for each.
+/// A divisor with its precomputed inverse, for remainders without a division.
 ///
-/// With `inverse = floor((2^64 - 1) / divisor)`, the high half of `value * inverse` is the quotient or one less, because
-/// what the floor and the shift cut off is less than one in total. One correction gives the exact remainder.
+/// With `inverse = floor((2^64 - 1) / divisor)`, the high half of `value * inverse` is the quotient
+/// or one less, because the floor and the shift together cut off less than one. One correction
+/// gives the exact remainder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Modulus {
     divisor: u64,
@@ -132,13 +136,13 @@ pub(crate) struct Modulus {
 }
 
 impl Modulus {
-    /// Remainders by `divisor`, which must not be 0.
+    /// Precomputes the inverse of `divisor`, which must not be 0.
     #[inline]
     pub fn new(divisor: u64) -> Self {
         Modulus { divisor, inverse: u64::MAX / divisor }
     }
 
-    /// `value % divisor`.
+    /// Returns `value % divisor`.
     #[inline]
     pub fn reduce(self, value: u64) -> u64 {
         let quotient = ((u128::from(value) * u128::from(self.inverse)) >> 64) as u64;
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_the_standard_ones() {
+    fn outputs_match_the_standard() {
         let mut random = Random::new(5489);
         let last = (0..10_000).map(|_| random.draw()).last();
         assert_eq!(last, Some(9_981_545_732_273_789_042));
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffles_are_the_recorded_ones() {
+    fn shuffles_match_recorded_ones() {
         for (seed, expected) in [(0, [0, 1, 2]), (1, [0, 2, 1]), (7, [2, 0, 1]), (8, [1, 2, 0])] {
             let mut items = [0, 1, 2];
             Random::new(seed).shuffle_all(&mut items);
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffling_nothing_draws_nothing() {
+    fn empty_shuffle_draws_nothing() {
         let mut random = Random::new(7);
         random.shuffle_all::<u8>(&mut []);
         random.shuffle_forward::<u8>(&mut []);
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_ahead_changes_nothing() {
+    fn peek_does_not_consume() {
         let (mut one, mut other) = (Random::new(3), Random::new(3));
         for step in 0..2000 {
             let seen = one.peek(1 + step % 70).to_vec();
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn reduction_is_the_remainder() {
+    fn modulus_matches_remainder() {
         let mut random = Random::new(11);
         let edges = [1, 2, 3, 10, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
         let divisors: Vec<u64> = (0..20_000).map(|round| (random.draw() >> (round % 64)).max(1)).collect();

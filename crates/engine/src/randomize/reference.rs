@@ -1,4 +1,4 @@
-//! The timelines written plainly and slowly, as a reference that the fast ones are compared with in tests.
+//! Simple, slow reference implementations of the timelines, for tests.
 
 use super::random::Random;
 use super::{
@@ -10,7 +10,7 @@ use cntk_reader_core::format::{ChunkInfo, ChunkTable, IncrementalTable, Lengths}
 use cntk_reader_core::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
 
-/// A chunk table made from the lengths of each chunk's sequences.
+/// A chunk table made from the sequence lengths of each chunk.
 pub struct Lists {
     pub lengths: Vec<Vec<u32>>,
     infos: Vec<ChunkInfo>,
@@ -32,8 +32,8 @@ impl Lists {
         Lists::new(sequences.iter().map(|&count| vec![1; count]).collect())
     }
 
-    /// Random chunks, half of the time of one-sample sequences.
-    /// With `shortest` 0, sequences may be empty.
+    /// Random chunks, in half of the cases with one-sample sequences only. With `shortest` 0,
+    /// sequences may be empty.
     pub fn random(random: &mut Random, chunks: u64, shortest: u64) -> Arc<Lists> {
         let chunks = random.range(1, chunks + 1);
         let longest = if random.range(0, 2) == 0 { 1 } else { random.range(2, 7) };
@@ -42,7 +42,7 @@ impl Lists {
             (0..random.range(1, most + 1)).map(|_| random.range(shortest, longest + 1) as u32).collect()
         };
         let mut lengths: Vec<_> = (0..chunks).map(|_| chunk()).collect();
-        // There is one sample at least.
+        // Ensure at least one sample.
         lengths[0][0] = lengths[0][0].max(1);
         Lists::new(lengths)
     }
@@ -51,7 +51,7 @@ impl Lists {
         self.infos.iter().map(|info| info.samples).sum()
     }
 
-    /// The number of a sequence in the data's order.
+    /// Returns the number of a sequence in the data's order.
     pub fn number(&self, id: SequenceId) -> usize {
         self.lengths[..id.chunk as usize].iter().map(Vec::len).sum::<usize>() + id.index as usize
     }
@@ -73,7 +73,8 @@ impl ChunkTable for Lists {
     }
 }
 
-/// Reads to the end of the epoch with a local limit. Prints each minibatch as `0 1 2@3` (sequences and position), with `*` for the end of a sweep.
+/// Reads to the end of the epoch with a local limit. Formats each minibatch as `0 1 2@3` (sequences
+/// and position), with `*` for the end of a sweep.
 pub fn read_all(table: &Lists, timeline: &mut dyn Timeline, local: u64) -> String {
     read_some(table, timeline, u64::MAX, local, usize::MAX)
 }
@@ -115,7 +116,7 @@ struct Chunk {
     e: usize,
 }
 
-/// The place at which a sequence came to lie.
+/// A sequence at its place in a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     pub origin: usize,
@@ -123,7 +124,7 @@ pub struct Placed {
     pub length: u64,
 }
 
-/// The whole order of one sweep, and the window of each position.
+/// Returns the whole order of one sweep, and the window of each position.
 pub fn sweep_order(table: &Lists, window: WindowSize, seed: u64) -> (Vec<Placed>, Vec<(usize, usize)>) {
     let mut ids: Vec<u32> = (0..table.infos.len() as u32).collect();
     let mut random = Random::new(seed);
@@ -214,14 +215,14 @@ fn set_windows(chunks: &mut [Chunk], window: WindowSize) {
     }
 }
 
-/// What both reference timelines have in common.
+/// The common state of both reference timelines.
 struct Common {
     table: Arc<Lists>,
     sweep: u64,
     workers: WorkerConfig,
     epoch: EpochSpan,
     pos: u64,
-    /// As the betas of CNTK 2.0.
+    /// Behave like the betas of CNTK 2.0.
     is_beta: bool,
 }
 
@@ -456,7 +457,7 @@ impl ReferenceInOrder {
     }
 }
 
-/// An epoch of random size for these workers, over data with a sweep of this many samples.
+/// Returns an epoch of random size for these workers, over data with `sweep` samples per sweep.
 pub(super) fn random_sizes(random: &mut Random, workers: WorkerConfig, sweep: u64) -> EpochConfig {
     let (samples, sweeps, index) = match random.range(0, 5) {
         0 => (SIZE_UNLIMITED, random.range(0, 5), random.range(0, 3)),

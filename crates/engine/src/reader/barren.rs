@@ -1,8 +1,7 @@
-//! Notices a sweep that delivers nothing although it has sequences: without an error, reading could
-//! go on for ever and a program that waits for data would never learn why.
+//! Detects a sweep that has sequences but delivers nothing. Without an error, a program could wait
+//! for data forever and never learn why.
 //!
-//! Legal, and no error: a worker whose share has no sequence, and an epoch that ends before a sweep
-//! has passed.
+//! A worker whose share has no sequence, and an epoch that ends within a sweep, are not errors.
 
 use super::checkpoint::Progress;
 use super::pipeline::too_many_invalid;
@@ -10,62 +9,62 @@ use super::position::ReaderPosition;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::{Error, ErrorKind};
 
-/// The data that were passed since the last minibatch with data.
+/// Detects a whole sweep without data.
 #[derive(Debug)]
 pub(super) struct BarrenSweep {
-    /// Invalid sequences that are tolerated.
+    /// Number of invalid sequences tolerated.
     tolerated: u64,
-    /// Where the minibatch before it ended, and the counts there.
-    since: Since,
+    /// The position and counts at the last minibatch with data.
+    since: LastData,
 }
 
 #[derive(Debug, Default)]
-struct Since {
+struct LastData {
     position: ReaderPosition,
     selected: u64,
     invalid: u64,
 }
 
-impl Since {
-    fn new(progress: &Progress) -> Since {
+impl LastData {
+    fn new(progress: &Progress) -> LastData {
         let &Progress { position, selected, invalid, .. } = progress;
-        Since { position, selected, invalid }
+        LastData { position, selected, invalid }
     }
 }
 
 impl BarrenSweep {
     pub(super) fn new(tolerated: u64) -> BarrenSweep {
-        BarrenSweep { tolerated, since: Since::default() }
+        BarrenSweep { tolerated, since: LastData::default() }
     }
 
-    /// Begins anew at this position, because the reader went there or got data there.
+    /// Restarts at this position, because the reader moved there or received data there.
     pub(super) fn begin(&mut self, progress: &Progress) {
-        self.since = Since::new(progress);
+        self.since = LastData::new(progress);
     }
 
-    /// The timeline continues at this position, perhaps with other counts.
+    /// Continues at this position, possibly with other counts.
     pub(super) fn go_on(&mut self, progress: &Progress) {
         if self.since.position != progress.position {
             self.begin(progress);
         }
     }
 
-    /// A minibatch without data was read, after which the reader stands here. An error if that is
-    /// the end of a sweep or an epoch, as `is_end` says, with more invalid sequences than are
-    /// tolerated, or of a whole sweep without data. `sweep` is the number of samples of a sweep, if
-    /// it is known.
+    /// Records a minibatch without data, which ended at this position. Returns an error at the end
+    /// of a sweep or epoch (`is_end`) with more invalid sequences than tolerated, and after a whole
+    /// sweep without data. `sweep` is the number of samples in a sweep, if known.
     pub(super) fn pass(&mut self, progress: &Progress, is_end: bool, sweep: Option<u64>) -> Option<Error> {
         if is_end && progress.invalid > self.since.invalid && progress.invalid > self.tolerated {
             self.begin(progress);
             return Some(too_many_invalid(progress.invalid, self.tolerated));
         }
-        let Since { position, selected, invalid } = &self.since;
+        let LastData { position, selected, invalid } = &self.since;
         let (selected, invalid) = (progress.selected - selected, progress.invalid - invalid);
         let is_whole = match (position, progress.position) {
             (ReaderPosition::Global(from), ReaderPosition::Global(to)) => {
                 sweep.is_some_and(|sweep| to.samples.saturating_sub(from.samples) >= sweep)
             }
-            // A sweep is whole if the one before it has ended too, or it was read from its start.
+            // A sweep was read as a whole if the previous one has also ended, or if reading began
+            // at its start.
             (ReaderPosition::Local(from), ReaderPosition::Local(to)) => {
                 let is_start = from.entries == 0 && from.window[0] == 0;
                 to.sweeps.saturating_sub(from.sweeps) >= if is_start { 1 } else { 2 }
@@ -92,19 +91,19 @@ fn nothing_delivered(selected: u64, invalid: u64) -> Error {
         _ if invalid == selected => "They are invalid.".to_owned(),
         _ => format!("{invalid} of them are invalid, the others have no sample in one of the streams."),
     };
-    let detail = "The warnings before this name the first ones and say what is wrong, and a check of the data ('cntk-reader validate') \
-                  lists all. Correct the data, or the streams and paths of the reader.";
+    let detail = "The warnings above name the first ones and say what is wrong; a check of the data ('cntk-reader validate') \
+                  lists all of them. Fix the data, or the streams and paths of the reader.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(why).with_detail(detail)
 }
 
-/// The error of chunks none of which lists a sequence.
+/// Returns the error for chunks that list no sequences at all.
 pub(super) fn no_sequences(chunks: u32) -> Error {
     let message = match chunks {
         1 => "The only chunk of the deserializer has no sequences.".to_owned(),
         _ => format!("None of the {chunks} chunks of the deserializer has a sequence."),
     };
     let detail =
-        "There is nothing to read: let 'get_chunk' return sequences, or correct the number of chunks.";
+        "There is nothing to read: make 'get_chunk' return sequences, or correct the number of chunks.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
 }
 
@@ -120,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_sweep_without_data_is_an_error_once() {
+    fn whole_sweep_without_data_is_an_error_once() {
         let mut sweep = BarrenSweep::new(100);
         sweep.begin(&at(3, 0));
         assert!(sweep.pass(&at(6, 3), false, Some(6)).is_none(), "half a sweep");
         let error = sweep.pass(&at(9, 6), false, Some(6)).expect("a sweep");
         assert!(error.message().contains("all 6 sequences"), "{error}");
         assert!(sweep.pass(&at(9, 6), false, Some(6)).is_none(), "the end of the epoch");
-        // An epoch that goes on there.
+        // Another epoch continues there.
         sweep.go_on(&at(9, 6));
         assert!(sweep.pass(&at(12, 9), false, Some(6)).is_none());
         assert!(sweep.pass(&at(15, 12), false, Some(6)).is_some());
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_without_sequences_and_unknown_sweeps_are_none() {
+    fn idle_workers_and_unknown_sweeps_are_not_errors() {
         let mut sweep = BarrenSweep::new(100);
         sweep.begin(&at(0, 0));
         assert!(sweep.pass(&at(20, 0), false, Some(6)).is_none(), "nothing was selected");

@@ -1,4 +1,4 @@
-//! From options to deserializers.
+//! Creates deserializers from options.
 
 use super::inspect;
 use crate::compose::bundle::{
@@ -25,23 +25,23 @@ use cntk_reader_core::written::Written;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Deserializers that are not the library's own.
+/// Extensions from outside the library, and how to open a reader.
 #[derive(Default)]
-pub struct Others<'a> {
-    /// Those of users, by name.
+pub struct Extensions<'a> {
+    /// User deserializers, by name.
     pub registered: &'a [Registered],
-    /// Makes those that the configuration names and this library does not have.
+    /// Creates deserializers that the configuration names but this library lacks.
     pub factory: Option<&'a dyn Factory>,
-    /// Transforms of users, by name.
+    /// User transforms, by name.
     pub transforms: &'a [(String, Arc<dyn UserTransform>)],
-    /// Ends opening, and the calls of the reader that is opened.
+    /// Cancels opening, and the calls of the opened reader.
     pub canceller: Option<&'a Canceller>,
-    /// Labels may be the first deserializer, which only those who look at data can do something with.
+    /// Labels may be the first deserializer. Useful only for inspecting data.
     pub labels_may_be_first: bool,
 }
 
-impl Others<'_> {
-    /// Runs `work`, which the canceller ends if there is one.
+impl Extensions<'_> {
+    /// Runs `work`, which can be cancelled if there is a canceller.
     pub fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         match self.canceller {
             Some(canceller) => canceller.run(work),
@@ -50,7 +50,7 @@ impl Others<'_> {
     }
 }
 
-/// The corpus that the keys of all deserializers live in.
+/// Creates the corpus for the keys of all deserializers.
 pub fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
     Arc::new(match (options.numeric_keys, options.hash_keys) {
         (true, _) => Corpus::Numeric,
@@ -59,14 +59,16 @@ pub fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
     })
 }
 
-/// Opens the one source of sequences that the options describe; also gives the deserializers that it consists of.
+/// Opens the source of sequences described by the options. Also returns the deserializers of which
+/// it consists.
 pub fn deserializer(
     options: &ReaderSettings,
-    others: &Others<'_>,
+    others: &Extensions<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
 ) -> Result<(AnyDeserializer, Vec<inspect::Member>)> {
-    // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
+    // In the data's own order, the chunk table is used front to back, so it may be built during
+    // reading.
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
     let describe = |(one, deserializer): (&dyn Format, &AnyDeserializer)| {
@@ -77,11 +79,11 @@ pub fn deserializer(
     Ok((compose(options, opened, corpus, pool)?, described))
 }
 
-/// Opens the deserializers one after the other, because a symbolic corpus numbers keys in the order of their appearance. If
-/// `incremental`, a table of chunks may be made while data are read.
+/// Opens the deserializers one by one, because a symbolic corpus numbers keys in order of
+/// appearance. With `incremental`, a chunk table may be built during reading.
 pub fn open_each<'a>(
     options: &'a ReaderSettings,
-    others: &'a Others<'_>,
+    others: &'a Extensions<'_>,
     corpus: &'a Arc<Corpus>,
     pool: &'a Pool,
     incremental: bool,
@@ -90,7 +92,7 @@ pub fn open_each<'a>(
     // The result of scanning ahead for the next deserializer.
     let mut ahead = None;
     options.formats().enumerate().map(move |(number, one)| {
-        let Others { registered, factory, transforms, labels_may_be_first, .. } = *others;
+        let Extensions { registered, factory, transforms, labels_may_be_first, .. } = *others;
         let users = Users { registered, names: Some(&names), factory, transforms };
         let context = Context {
             is_primary: number == 0,
@@ -111,8 +113,8 @@ pub fn open_each<'a>(
     })
 }
 
-/// The error of a deserializer that cannot be opened: with what the file is, if that is something else than was expected, and
-/// where the configuration describes the deserializer.
+/// Adds to the error of a deserializer that cannot be opened: the actual format of the file, if
+/// unexpected, and the location of the deserializer in the configuration.
 fn described(error: Error, options: &dyn Format, description: Option<&Written>) -> Error {
     let file = error.location().file.as_deref().map(DataFile::open);
     let signature = options.facts().signature;
@@ -131,7 +133,7 @@ fn described(error: Error, options: &dyn Format, description: Option<&Written>) 
     }
 }
 
-/// The one source of sequences that opened deserializers make together.
+/// Combines opened deserializers into one source of sequences.
 pub fn compose(
     options: &ReaderSettings,
     mut opened: Vec<AnyDeserializer>,
@@ -153,7 +155,7 @@ pub fn compose(
         if options.packing == Packing::Frame && table.sequence_facts().in_frame_mode != InFrameMode::Whole {
             *table = Arc::new(Frames::new(Arc::clone(table), corpus)?);
         }
-        // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
+        // CNTK 2.7 reports this without randomization, and divides by zero with it.
         let is_empty = match table.incremental() {
             Some(table) => table.wait_for(0)?.is_none(),
             None => table.chunks().iter().all(|chunk| chunk.samples == 0),
@@ -188,7 +190,8 @@ fn join(
     let join_options = JoinOptions { corpus, log, packing: options.packing };
     let in_place = members.iter().any(|member| member.deserializer.sequence_facts().is_asked_in_place);
     if in_place {
-        // The search by key may have to sort, which is work for the pool; all else stays on this thread.
+        // The search by key may sort, which is work for the pool; everything else stays on this
+        // thread.
         pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
     }
     let mut of_utterances = false;
@@ -197,9 +200,8 @@ fn join(
             true => choose_modes(options, &mut members, corpus)?,
             false => pool.install(|| choose_modes(options, &mut members, corpus))?,
         }
-        // Frames are joined utterance by utterance, and taken apart afterwards. That is not
-        // possible where the primary lists frames itself, or where users' code finds the partner of
-        // each frame.
+        // Utterances are joined first and then split into frames. That is not possible if the
+        // primary lists frames itself, or if users' code finds the partner of each frame.
         let is_sliced = |member: &Member| member.mode != InFrameMode::Whole;
         let lists_frames =
             |(one, member): (&dyn Format, &Member)| one.facts().is_foreign && !is_sliced(member);
@@ -222,9 +224,9 @@ fn join(
     }
 }
 
-/// Chooses what becomes of the members' sequences in frame mode, and refuses lengths that do not
-/// fit. In CNTK's place what CNTK reads is read as it does, and what it fails to read fails when it
-/// is read.
+/// Chooses how frame mode treats the members' sequences, and rejects incompatible lengths. In
+/// CNTK's place, data that CNTK can read are treated as in CNTK, and data that it cannot read fail
+/// during reading.
 fn choose_modes(options: &ReaderSettings, members: &mut [Member], corpus: &Corpus) -> Result<()> {
     let tables: Vec<_> = members.iter().map(|member| &*member.deserializer).collect();
     let modes = frame_modes(&tables);

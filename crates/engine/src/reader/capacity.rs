@@ -1,4 +1,4 @@
-//! Refuses minibatches that no memory can hold, before any of their sequences is selected.
+//! Rejects minibatches that exceed any memory, before their sequences are selected.
 
 use super::epoch::{Epoch, ReadConfig};
 use super::inspect::Sizes;
@@ -8,24 +8,23 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::{Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 
-/// Bytes that a sequence takes in a minibatch beside its values, at least: its id, key, views and
+/// Minimum size in bytes of a sequence in a minibatch besides its values: its id, key, views and
 /// records.
 const OF_SEQUENCE: u128 = 64;
 
-/// Samples that are packed without a look at the memory.
+/// Minibatch size in samples up to which memory is not checked.
 const FEW: u64 = 1 << 20;
 
-/// Facts about the data.
+/// The facts about the data that determine the size of a minibatch.
 pub(super) struct Capacity<'a> {
     pub streams: &'a [StreamInfo],
     pub sizes: Sizes,
-    /// The chunks list their sequences when they are loaded.
+    /// Chunks list their sequences only when loaded.
     pub is_listed: bool,
 }
 
 impl Capacity<'_> {
-    /// Checks the minibatches of an epoch. Those of truncated sequences are checked by their
-    /// packer.
+    /// Checks the minibatches of an epoch. The truncated packer checks its own.
     pub(super) fn check(&self, epoch: &Epoch, read: &ReadConfig) -> Result<()> {
         let size = read.minibatch_size.min(LARGEST_MINIBATCH);
         if size <= FEW {
@@ -40,7 +39,7 @@ impl Capacity<'_> {
         };
         if self.is_listed && size == LARGEST_MINIBATCH && span >= SIZE_UNLIMITED {
             let message = format!("A minibatch of {} samples is never full.", read.minibatch_size);
-            let detail = "The data are repeated without end, so all of it would be read again and again. Set a smaller minibatch size, \
+            let detail = "The data are repeated endlessly, so they would be read again and again. Set a smaller minibatch size, \
                           or an epoch that ends.";
             return Err(Error::argument(message).with_detail(detail));
         }
@@ -48,7 +47,7 @@ impl Capacity<'_> {
         room::check(u128::from(share.min(span)) * self.sample(), room::MINIBATCH)
     }
 
-    /// Bytes of a sample, at least.
+    /// Returns the minimum size of a sample in bytes.
     fn sample(&self) -> u128 {
         let is_single = self.sizes.samples.is_some() && self.sizes.samples == self.sizes.sequences;
         let bytes = |stream: &StreamInfo| match stream.storage {
@@ -59,7 +58,7 @@ impl Capacity<'_> {
         };
         match is_single {
             true => OF_SEQUENCE + self.streams.iter().map(bytes).sum::<u128>(),
-            // Streams may have fewer samples than a sequence counts.
+            // A stream may have fewer samples than its sequence counts as.
             false => self.streams.iter().map(bytes).min().unwrap_or(0),
         }
     }

@@ -1,13 +1,14 @@
-//! Checkpoints that continue exactly: what is in them, how they are written, and what they refuse.
+//! Checkpoints that continue exactly: their content, their format and their checks.
 //!
-//! Format, little endian: magic (8 bytes) | version `u32` | facts | epoch | progress | CRC-32 of all before it `u32`.
-//! The *facts* are pairs of texts, name and value: everything that the order and the content of the minibatches depend on.
-//! A reader compares them with its own, so that a refusal can name what differs.
+//! Format, little endian: magic (8 bytes) | version `u32` | facts | epoch | progress | CRC-32 of
+//! everything before it `u32`. The *facts* are pairs of strings, name and value, and cover
+//! everything that determines the order and content of minibatches. A reader compares them with its
+//! own, so that an error can name the differences.
 //!
-//! A table of chunks that grows while the data are read is incomplete during the first sweep, and a checkpoint does not wait
-//! for the rest of it. Its facts then cover only the chunks up to the position at which it was taken, and record how many
-//! chunks that is. Restoring compares the facts of just these chunks, so they do not depend on how far ahead of reading the
-//! table had grown.
+//! An incremental chunk table is incomplete during the first sweep, and a checkpoint does not wait
+//! for the rest. Its facts then cover only the chunks up to the checkpoint's position, and record
+//! their number. Restoring compares the facts of exactly these chunks, so they do not depend on how
+//! far the table had grown.
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
@@ -28,58 +29,59 @@ use std::sync::OnceLock;
 const MAGIC: &[u8; 8] = b"cntkrdr\n";
 const VERSION: u32 = 1;
 
-/// Name and value of one property that must be equal in the reader that restores a checkpoint.
+/// Name and value of a property that must match in the reader that restores a checkpoint.
 type Fact = (&'static str, String);
 
-/// How far reading has come: all that is needed to continue exactly from this position.
+/// The progress of reading: everything needed to continue exactly from this position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Where the timeline stands.
+    /// The position on the timeline.
     pub position: ReaderPosition,
     /// Invalid sequences counted so far.
     pub invalid: u64,
-    /// Sequences that the truncated packer holds.
+    /// Sequences held by the truncated packer.
     pub queues: Vec<Queue>,
-    /// Samples of the queued sequences that have not been delivered. Not part of a checkpoint: the packer counts them.
+    /// Undelivered samples of the queued sequences. Not part of a checkpoint: the packer counts
+    /// them.
     pub held: u64,
-    /// This worker's sequences that were selected so far, whether or not they could be delivered.
-    /// Not part of a checkpoint.
+    /// Number of this worker's sequences selected so far, delivered or not. Not part of a
+    /// checkpoint.
     pub selected: u64,
-    /// The number of the batch that it belongs to: see
-    /// [`Pipeline::resume`](super::pipeline::Pipeline::resume). Not part of a checkpoint.
+    /// The number of its batch, see [`Pipeline::resume`](super::pipeline::Pipeline::resume). Not
+    /// part of a checkpoint.
     pub batch: u64,
 }
 
-/// The content of a checkpoint, except its facts.
+/// The content of a checkpoint, except for its facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub epoch: Epoch,
-    /// The configuration in force: the epoch's own, or the one that replaced it later.
+    /// The current configuration: the epoch's own, or a later replacement.
     pub read: ReadConfig,
     pub progress: Progress,
-    /// The end of the epoch was reported.
+    /// Whether the end of the epoch was reported.
     pub is_over: bool,
 }
 
 /// Name of the fact that lists the streams: name, storage, type and shape of each.
 const STREAMS: &str = "streams";
 
-/// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
+/// Name of the fact that records the number of chunks covered by the facts about the data. Without
+/// it, they cover all chunks.
 const COVERED: &str = "chunks compared";
 
-/// Name of the fact that has samples of the data. Checkpoints of versions that took none have no
-/// such fact.
+/// Name of the fact with a digest of sampled data. Missing in checkpoints of older versions.
 const CONTENT: &str = "content of the data";
 
-/// The pair that says that the end of the epoch was reported, after the facts. Versions that did
-/// not record it wrote none, and readers ignore pairs that they do not know.
+/// The pair, after the facts, that records that the end of the epoch was reported. Older versions
+/// do not write it, and readers ignore unknown pairs.
 const OVER: (&str, &str) = ("epoch", "over");
 
-/// What the order and the content of the minibatches depend on.
+/// Everything that determines the order and content of minibatches.
 pub(super) struct Facts {
-    /// Facts that follow from the settings.
+    /// Facts derived from the settings.
     settings: Vec<Fact>,
-    /// Facts about all data. They are costly, so they are computed for the first checkpoint that needs them.
+    /// Facts about all data. Expensive, so computed for the first checkpoint that needs them.
     data: OnceLock<Vec<Fact>>,
     deserializer: AnyDeserializer,
 }
@@ -93,7 +95,7 @@ impl Facts {
         }
     }
 
-    /// Stops indexing, because the reader ends: facts that are not known yet will not be needed.
+    /// Stops indexing when the reader ends, because missing facts are no longer needed.
     pub(super) fn cancel(&self) {
         if let AnyDeserializer::Known(table) = &self.deserializer
             && let Some(table) = table.incremental()
@@ -102,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// The facts of a checkpoint that is taken at this position.
+    /// Returns the facts for a checkpoint at this position.
     pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
         self.covering(match (progress.position, &self.deserializer) {
             (ReaderPosition::Global(position), AnyDeserializer::Known(table)) => match table.incremental() {
@@ -113,13 +115,13 @@ impl Facts {
         })
     }
 
-    /// The reader's own facts, covering as many chunks as a checkpoint's facts, `theirs`, do.
+    /// Returns the reader's facts, covering the same chunks as the facts of a checkpoint, `theirs`.
     fn against(&self, theirs: &[(String, String)]) -> Result<Vec<Fact>> {
         let covered = theirs.iter().find(|(name, _)| name == COVERED);
         self.covering(covered.and_then(|(_, chunks)| chunks.parse().ok()))
     }
 
-    /// The facts that cover the first `chunks` chunks, or all data.
+    /// Returns the facts that cover the first `chunks` chunks, or all data.
     fn covering(&self, chunks: Option<ChunkId>) -> Result<Vec<Fact>> {
         let mut facts = self.settings.clone();
         match (chunks, &self.deserializer) {
@@ -129,7 +131,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The facts about all data, which are found once.
+    /// Returns the facts about all data, which are computed once.
     fn of_all_data(&self) -> Result<&[Fact]> {
         if self.data.get().is_none() {
             let mut facts = data(&self.deserializer);
@@ -140,7 +142,8 @@ impl Facts {
     }
 }
 
-/// Number of chunks of the first sweep that begin before this position; `None` if the position is in a later sweep.
+/// Returns the number of chunks of the first sweep that begin before this position, or `None` if
+/// the position is in a later sweep.
 fn chunks_before(table: &dyn IncrementalTable, position: Position) -> Result<Option<ChunkId>> {
     let (mut chunks, mut samples) = (0, 0);
     while samples < position.samples {
@@ -151,7 +154,7 @@ fn chunks_before(table: &dyn IncrementalTable, position: Position) -> Result<Opt
     Ok(Some(chunks))
 }
 
-/// The facts about the first `chunks` chunks.
+/// Returns the facts about the first `chunks` chunks.
 fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<Fact>> {
     let (mut sequences, mut samples) = (0, 0);
     for chunk in 0..chunks {
@@ -170,15 +173,14 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     Ok(facts)
 }
 
-/// The fact about the content of the first `chunks` chunks, or of all data; none where nothing is
-/// known of it.
+/// Returns the fact about the content of the first `chunks` chunks, or of all data, if known.
 fn content(source: &dyn ChunkSource, chunks: Option<usize>) -> Result<Option<Fact>> {
     let mut sampler = Sampler::new();
     source.sample_content(chunks, &mut sampler)?;
     Ok(sampler.finish().map(|content| (CONTENT, content)))
 }
 
-/// The facts that follow from the settings.
+/// Returns the facts derived from the settings.
 fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
@@ -225,7 +227,8 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
         ("timeline", timeline.to_owned()),
         (STREAMS, streams.join("; ")),
     ];
-    // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
+    // Without transforms this fact is omitted, which keeps checkpoints compatible with versions
+    // without transforms.
     let of_images = options.deserializers.iter().filter_map(|one| one.facts().reproducible);
     let of_streams = options.adapters.iter().flat_map(|adapter| adapter.reproducible());
     let draws: Vec<&str> = of_images
@@ -238,7 +241,7 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
     facts
 }
 
-/// The facts about all data.
+/// Returns the facts about all data.
 fn data(deserializer: &AnyDeserializer) -> Vec<Fact> {
     let data = match deserializer {
         AnyDeserializer::Known(table) => {
@@ -264,7 +267,7 @@ pub(super) fn encode(
     is_over: bool,
 ) -> Result<Vec<u8>> {
     let Progress { position, invalid, queues, .. } = progress;
-    // Two numbers of 8 bytes for each queue, and three for each of its sequences.
+    // Each queue takes two numbers of 8 bytes, and each of its sequences three.
     let queued: usize = queues.iter().map(|queue| 16 + 24 * queue.sequences.len()).sum();
     let mut out = room::with_capacity(queued + BESIDE_QUEUES, room::SLOTS)?;
     out.extend(MAGIC);
@@ -298,22 +301,22 @@ pub(super) fn encode(
     Ok(out)
 }
 
-/// Bytes of a checkpoint besides those of its queues: usually enough.
+/// Initial capacity in bytes for everything but the queues; usually sufficient.
 const BESIDE_QUEUES: usize = 1 << 10;
 
 const DAMAGED: &str =
-    "Its bytes were changed or cut: check how they were stored, and restore an earlier checkpoint.";
+    "Its bytes were changed or truncated: check how they were stored, and restore an earlier checkpoint.";
 
-/// Whether values may be other ones than those that a checkpoint was taken over.
+/// Whether the data's values may have changed since a checkpoint was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// They may not.
+    /// Values must not have changed.
     Same,
-    /// They may: the user has changed them on purpose. Lengths and keys must still be equal.
+    /// Values may have changed, by the user's intention. Lengths and keys must still match.
     Any,
 }
 
-/// Reads a checkpoint, and refuses one that is damaged or has other facts than the reader.
+/// Reads a checkpoint. Fails if it is damaged or its facts differ from the reader's.
 pub(super) fn decode(bytes: &[u8], facts: &Facts, values: Values) -> Result<Checkpoint> {
     decode_against(bytes, |theirs| {
         let mut own = facts.against(theirs)?;
@@ -331,8 +334,8 @@ fn decode_against(
     let damaged = || refuse("The checkpoint is damaged.".to_owned()).with_detail(DAMAGED);
     if !bytes.starts_with(MAGIC) {
         return Err(refuse("This is not a checkpoint of cntk-reader.".to_owned()).with_detail(
-            "Expected are the bytes that a reader's checkpoint consists of. The named numbers of CNTK's checkpoints are set as the \
-             reader's state instead.",
+            "Pass the bytes of a reader's checkpoint. To restore the named numbers of a CNTK checkpoint, set them as the reader's \
+             state instead.",
         ));
     }
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
@@ -348,7 +351,7 @@ fn decode_against(
         return Err(refuse(format!(
             "The checkpoint has version {version}; this library reads version {VERSION}."
         ))
-        .with_detail("Restore it with the version of the library that has written it."));
+        .with_detail("Restore it with the version of the library that wrote it."));
     }
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
@@ -358,12 +361,12 @@ fn decode_against(
     Ok(Checkpoint { is_over, ..checkpoint })
 }
 
-const OTHER_VALUES: &str = "Restore it with the data that it was taken over, or start from the beginning. If the values were changed on \
-     purpose and reading shall continue with them, restore it so that changed values are allowed: 'restore_over_changed_values' in Rust, \
+const OTHER_VALUES: &str = "Restore it with the original data, or start from the beginning. If the values were changed on \
+     purpose, allow changed values when restoring: 'restore_over_changed_values' in Rust, \
      'cntk_reader_checkpoint_restore_over_changed_values' in C, 'RestoreCheckpointOverChangedValues' in C++, 'allow_changed_values=True' in \
      Python.";
 
-/// Names and shapes of the streams that a fact lists.
+/// Returns the names and shapes of the streams listed in a fact.
 fn shapes(streams: &str) -> Vec<(&str, &str)> {
     let shape = |stream| -> Option<(&str, &str)> {
         let (described, shape) = str::rsplit_once(stream, " [")?;
@@ -373,34 +376,31 @@ fn shapes(streams: &str) -> Vec<(&str, &str)> {
     streams.split("; ").map(|stream| shape(stream).unwrap_or((stream, ""))).collect()
 }
 
-/// Refuses a checkpoint whose facts are not the reader's own. The message names every fact that differs.
+/// Fails if a checkpoint's facts differ from the reader's. The message names all differences.
 fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     let mut differences = Vec::new();
     let mut has_other_values = false;
     for (name, value) in own {
         match theirs.iter().find(|(their_name, _)| their_name == name) {
             Some((_, their_value)) if their_value == value => {}
-            // The order does not depend on types and storage: values may be read anew as other
-            // types.
+            // The order does not depend on types and storage, so these may differ.
             Some((_, their_value)) if *name == STREAMS && shapes(their_value) == shapes(value) => {}
             Some(_) if *name == CONTENT => has_other_values = true,
             Some((_, their_value)) => {
                 differences.push(format!("{name}: checkpoint '{their_value}', reader '{value}'"));
             }
-            None => differences.push(format!("{name}: the checkpoint does not say, reader '{value}'")),
+            None => differences.push(format!("{name}: not in the checkpoint, reader '{value}'")),
         }
     }
     if differences.is_empty() && has_other_values {
-        let message =
-            "The checkpoint does not fit this reader: the data have the same sequences, but other values.";
+        let message = "The checkpoint does not match this reader: the data have the same sequences, but different values.";
         return Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(OTHER_VALUES));
     }
     if differences.is_empty() {
         return Ok(());
     }
-    let message = format!("The checkpoint does not fit this reader. {}.", differences.join(". "));
-    let detail =
-        "Restore it with the data and the options that it was made with, or start from the beginning.";
+    let message = format!("The checkpoint does not match this reader. {}.", differences.join(". "));
+    let detail = "Restore it with the original data and options, or start from the beginning.";
     Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
 }
 
@@ -420,8 +420,8 @@ fn put_config(out: &mut Vec<u8>, config: &ReadConfig) {
     }
 }
 
-/// The part of a checkpoint that is still to be read. All methods return `None` if it ends too early or is not valid. Those that
-/// read queues, which grow with the minibatch, fail if there is no memory for them.
+/// Decodes the rest of a checkpoint. All methods return `None` if it is truncated or invalid.
+/// Methods that read queues, which grow with the minibatch, fail if there is not enough memory.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -461,10 +461,10 @@ impl Input<'_> {
         })
     }
 
-    /// A list: its length, and as many elements.
+    /// Reads a list: its length, then its elements.
     fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<Option<Vec<T>>> {
         let Some(count) = self.number() else { return Ok(None) };
-        // An element has 16 bytes or more; a greater count shows in the loop.
+        // An element has at least 16 bytes; the loop detects an excessive count.
         let most = (self.0.len() / 16) as u64;
         let mut list = room::with_capacity(count.min(most) as usize, room::SLOTS)?;
         for _ in 0..count {
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn checkpoints_round_trip() {
         let (facts, checkpoint) = example();
         assert_eq!(decode(&encoded(&facts, &checkpoint), &facts).expect("valid"), checkpoint);
         let over = Checkpoint { is_over: true, ..checkpoint };
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_refused() {
+    fn every_flipped_bit_and_truncation_is_rejected() {
         let (facts, checkpoint) = example();
         let bytes = encoded(&facts, &checkpoint);
         for at in 0..bytes.len() {
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_may_have_other_types_but_no_other_shapes() {
+    fn stream_types_may_differ_but_not_shapes() {
         let (_, checkpoint) = example();
         let facts = |streams: &str| vec![(STREAMS, streams.to_owned())];
         let taken = encoded(&facts("a b dense float [2, 3]; c sparse double [7]"), &checkpoint);
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_differs() {
+    fn error_names_the_differences() {
         let (facts, checkpoint) = example();
         let other = vec![("order", "window of 3 chunks, seed 7".to_owned())];
         let error = decode(&encoded(&facts, &checkpoint), &other).expect_err("another order");

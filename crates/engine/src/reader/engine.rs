@@ -1,4 +1,4 @@
-//! The pipeline and the batches read with it, on the caller's thread or ahead of it.
+//! The pipeline, and the batches read with it on the caller's thread or prefetched on another.
 
 use super::handoff::{HandoffThread, READ_AHEAD};
 use super::parallel_packer::PackingThreads;
@@ -12,14 +12,14 @@ use cntk_reader_core::{Error, Result};
 use std::mem;
 use std::time::{Duration, Instant};
 
-/// What is read ahead of the caller.
+/// How much to prefetch for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefetch {
     /// Nothing.
     None,
-    /// A batch of minibatches, where that gains more than handing it over costs.
+    /// A batch of minibatches, if that gains more than the handover costs.
     Batch,
-    /// Always one minibatch.
+    /// Always exactly one minibatch.
     One,
 }
 
@@ -28,50 +28,51 @@ impl Prefetch {
         match (options.prefetch, source.facts().is_fetched) {
             (false, _) => Prefetch::None,
             (true, false) => Prefetch::Batch,
-            // Random transforms go on drawing for minibatches that are dropped: exactly one is read ahead, as in CNTK 2.7.
-            // In CNTK's place its host does that, and must get what was drawn for its own calls alone.
+            // Random transforms also draw for dropped minibatches, so prefetch exactly one, as in
+            // CNTK 2.7. In CNTK's place, the host prefetches by itself, so this reader must not
+            // draw ahead.
             (true, true) if source.facts().is_fetched_ahead && options.in_place_of.is_none() => Prefetch::One,
-            // What users' code makes of a sequence may depend on how often it is asked: nothing is fetched that the caller
-            // may not get.
+            // The results of users' code may depend on the number of calls: never fetch a sequence
+            // that the caller may not get.
             (true, true) => Prefetch::None,
         }
     }
 }
 
-/// The thread that reads batches ahead.
+/// The thread that prefetches batches.
 type PrefetchThread = HandoffThread<PrefetchJob>;
 
-/// Who has the pipeline.
-enum Place {
-    /// The reader. Its thread waits, or has not been started.
+/// The owner of the pipeline.
+enum PipelinePlace {
+    /// The reader. The prefetch thread is idle, or not started.
     Here { pipeline: Box<Pipeline>, thread: Option<PrefetchThread> },
-    /// The thread, which reads a batch.
+    /// The prefetch thread, which is reading a batch.
     Away(PrefetchThread),
-    /// Nobody: a panic on the caller's thread dropped it.
+    /// Dropped by a panic on the caller's thread.
     Lost,
 }
 
-/// How waiting for a batch ended.
+/// The result of waiting for a batch.
 pub(super) enum Refill {
     Ready,
-    /// The deadline has passed. The thread goes on reading, for a later call.
+    /// The deadline has passed. The thread continues reading for a later call.
     Pending,
-    /// The read was cancelled. Minibatches that were complete before are ready.
+    /// The read was cancelled. Minibatches completed before that are ready.
     Cancelled(Error),
 }
 
-/// The pipeline, and the minibatches that it has read for the caller.
+/// The pipeline, and the minibatches it has read for the caller.
 pub(super) struct Engine {
-    place: Place,
+    place: PipelinePlace,
     prefetch: Prefetch,
     packing_threads: PackingThreads,
     size: BatchSize,
     waiting_caller: WaitingCaller,
     /// The minibatches that the caller takes next.
     pub batch: PrefetchBatch,
-    /// An empty batch, kept for its memory.
+    /// An empty batch, kept to reuse its memory.
     spare: PrefetchBatch,
-    /// When the caller last got a batch.
+    /// When the caller last received a batch.
     returned: Option<Instant>,
 }
 
@@ -83,7 +84,7 @@ impl Engine {
     ) -> Engine {
         Engine {
             waiting_caller: pipeline.waiting_caller(),
-            place: Place::Here { pipeline, thread: None },
+            place: PipelinePlace::Here { pipeline, thread: None },
             prefetch,
             packing_threads,
             size: BatchSize::FIRST,
@@ -93,38 +94,38 @@ impl Engine {
         }
     }
 
-    /// The pipeline, unless the thread has it.
+    /// Returns the pipeline, unless the prefetch thread has it.
     pub(super) fn pipeline(&mut self) -> Option<&mut Pipeline> {
         match &mut self.place {
-            Place::Here { pipeline, .. } => Some(pipeline),
-            Place::Away(_) | Place::Lost => None,
+            PipelinePlace::Here { pipeline, .. } => Some(pipeline),
+            PipelinePlace::Away(_) | PipelinePlace::Lost => None,
         }
     }
 
-    /// Whether a minibatch, or an error in its place, can be taken from the batch.
+    /// Whether a minibatch, or an error in its place, is ready.
     pub(super) fn is_ready(&self) -> bool {
         !self.batch.ready.is_empty()
     }
 
-    /// Gets the next batch: the one that is read ahead, or else one that the caller's thread reads.
-    /// With `is_apart` the call can be cancelled without the read, and with a `deadline` it can end
-    /// before the read, so that the thread has to read, if there can be one. Then reads ahead if
-    /// `goes_on`, and if that saves time.
+    /// Gets the next batch: the prefetched one, or one read on the caller's thread. With `is_apart`
+    /// (the call can be cancelled without cancelling the read) or a `deadline` (the call can return
+    /// before the read ends), reads on the prefetch thread if it can be started. Then prefetches if
+    /// `goes_on` is set and that saves time.
     pub(super) fn refill(
         &mut self,
         is_apart: bool,
         deadline: Option<Instant>,
         goes_on: bool,
     ) -> Result<Refill> {
-        // At the first read the caller is assumed to do something between reads.
+        // For the first read, assume that the caller is busy between reads.
         let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
         if is_apart || deadline.is_some() {
             self.send(self.packing_threads.all);
         }
         let batch = match self.place {
-            Place::Here { .. } => self.read(is_apart).map(Some),
-            Place::Away(_) => self.receive(deadline),
-            Place::Lost => Err(unusable()),
+            PipelinePlace::Here { .. } => self.read(is_apart).map(Some),
+            PipelinePlace::Away(_) => self.receive(deadline),
+            PipelinePlace::Lost => Err(unusable()),
         };
         let refill = batch.map(|batch| match batch {
             Some(batch) => self.accept(batch, away, goes_on),
@@ -136,7 +137,8 @@ impl Engine {
 
     /// Reads a batch on the caller's thread.
     fn read(&mut self, is_apart: bool) -> Result<PrefetchBatch> {
-        let Place::Here { pipeline, thread } = mem::replace(&mut self.place, Place::Lost) else {
+        let PipelinePlace::Here { pipeline, thread } = mem::replace(&mut self.place, PipelinePlace::Lost)
+        else {
             return Err(unusable());
         };
         let mut job = self.job(pipeline, self.packing_threads.all);
@@ -144,21 +146,22 @@ impl Engine {
             true => cancel::apart(|| job.read()),
             false => job.read(),
         }
-        self.place = Place::Here { pipeline: job.pipeline, thread };
+        self.place = PipelinePlace::Here { pipeline: job.pipeline, thread };
         Ok(job.batch)
     }
 
-    /// Has the thread read a batch, if the pipeline is here and there can be a thread.
+    /// Makes the prefetch thread read a batch, if the pipeline is here and the thread can be
+    /// started.
     fn send(&mut self, packing_threads: usize) {
-        self.place = match mem::replace(&mut self.place, Place::Lost) {
-            Place::Here { pipeline, thread } => {
+        self.place = match mem::replace(&mut self.place, PipelinePlace::Lost) {
+            PipelinePlace::Here { pipeline, thread } => {
                 match thread.or_else(|| HandoffThread::start("cntk-reader-mb", PrefetchJob::read)) {
                     Some(thread) => {
                         self.waiting_caller.begin();
                         thread.give(self.job(pipeline, packing_threads));
-                        Place::Away(thread)
+                        PipelinePlace::Away(thread)
                     }
-                    None => Place::Here { pipeline, thread: None },
+                    None => PipelinePlace::Here { pipeline, thread: None },
                 }
             }
             place => place,
@@ -169,9 +172,9 @@ impl Engine {
         PrefetchJob { pipeline, wanted: self.size.wanted, threads, batch: mem::take(&mut self.spare) }
     }
 
-    /// Waits for the thread's batch, and packs with it meanwhile. `None` at the deadline.
+    /// Waits for the thread's batch, and helps to pack meanwhile. Returns `None` at the deadline.
     fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<PrefetchBatch>> {
-        if let Place::Away(thread) = &self.place {
+        if let PipelinePlace::Away(thread) = &self.place {
             self.waiting_caller.help(|| thread.is_done());
             if let Some(deadline) = deadline
                 && !thread.is_done_by(deadline)?
@@ -182,15 +185,15 @@ impl Engine {
         self.take_back()
     }
 
-    /// Waits until the thread gives the pipeline back, with its batch. `None` if the thread does
-    /// not have it. If the call is cancelled, the thread keeps it.
+    /// Waits until the thread returns the pipeline with its batch. Returns `None` if the thread
+    /// does not have it. If the call is cancelled, the thread keeps both.
     fn take_back(&mut self) -> Result<Option<PrefetchBatch>> {
         let job = match &self.place {
-            Place::Away(thread) => thread.take()?,
-            Place::Here { .. } | Place::Lost => return Ok(None),
+            PipelinePlace::Away(thread) => thread.take()?,
+            PipelinePlace::Here { .. } | PipelinePlace::Lost => return Ok(None),
         };
-        if let Place::Away(thread) = mem::replace(&mut self.place, Place::Lost) {
-            self.place = Place::Here { pipeline: job.pipeline, thread: Some(thread) };
+        if let PipelinePlace::Away(thread) = mem::replace(&mut self.place, PipelinePlace::Lost) {
+            self.place = PipelinePlace::Here { pipeline: job.pipeline, thread: Some(thread) };
         }
         Ok(Some(job.batch))
     }
@@ -210,8 +213,8 @@ impl Engine {
         Refill::Ready
     }
 
-    /// Whether reading ahead costs no more than it saves, where a caller takes as long between
-    /// batches as before the last one.
+    /// Whether prefetching saves time, assuming that the caller takes the same time between batches
+    /// as before the last one.
     fn pays_to_read_ahead(&self, away: Duration) -> bool {
         match self.prefetch {
             Prefetch::None => false,
@@ -220,8 +223,8 @@ impl Engine {
         }
     }
 
-    /// Waits until the pipeline is here, and drops what was read ahead. True if the pipeline has
-    /// gone beyond the minibatch that the caller took last.
+    /// Waits until the pipeline is here, and drops prefetched minibatches. Returns whether the
+    /// pipeline has passed the minibatch that the caller took last.
     pub(super) fn recall(&mut self) -> Result<bool> {
         let mut is_beyond = self.is_ready();
         if let Some(mut batch) = self.take_back()? {
@@ -237,17 +240,17 @@ impl Engine {
         Ok(is_beyond)
     }
 
-    /// Leaks it, in a forked child, where its threads do not exist.
+    /// Leaks the engine in a forked child, in which its threads do not exist.
     pub(super) fn forget(self) {
         let Engine { place, waiting_caller, batch, spare, .. } = self;
         mem::forget((waiting_caller, batch, spare));
         let thread = match place {
-            Place::Here { pipeline, thread } => {
+            PipelinePlace::Here { pipeline, thread } => {
                 mem::forget(pipeline);
                 thread
             }
-            Place::Away(thread) => Some(thread),
-            Place::Lost => None,
+            PipelinePlace::Away(thread) => Some(thread),
+            PipelinePlace::Lost => None,
         };
         if let Some(thread) = thread {
             thread.forget();
@@ -256,10 +259,11 @@ impl Engine {
 }
 
 pub(super) fn unusable() -> Error {
-    Error::internal("The reader failed inside and cannot be used any more.")
+    Error::internal("The reader failed internally and can no longer be used.")
 }
 
-/// A batch to be read: by which pipeline, of how many minibatches, packed by how many threads, and where they go.
+/// A request to read a batch: the pipeline, the number of minibatches, the number of packing
+/// threads, and the destination.
 pub(super) struct PrefetchJob {
     pub pipeline: Box<Pipeline>,
     pub wanted: usize,

@@ -1,10 +1,10 @@
-//! What a reader is asked for: the sizes of minibatches, the workers, and the length of an epoch.
+//! The parameters of reading: the size of minibatches, the workers, and the length of an epoch.
 
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::{Error, Result};
 
-/// Minibatch size, workers and flags of the minibatches to come.
+/// Minibatch size, workers and flags of the following minibatches.
 ///
 /// ```
 /// # use cntk_reader_engine::reader as cntk_reader;
@@ -19,21 +19,22 @@ use cntk_reader_core::{Error, Result};
 pub struct ReadConfig {
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of the workers this reader serves, from 0.
+    /// The rank of this reader's worker, from 0.
     pub rank: u64,
-    /// Minibatch size in samples of all workers together. There is no default: 0 is refused.
+    /// Minibatch size in samples of all workers together. There is no default: 0 is rejected.
     pub minibatch_size: u64,
-    /// Steps of a truncated minibatch. `Reader::configure` obeys it; when an epoch starts,
-    /// the configuration's `truncationLength` takes its place.
+    /// Steps of a truncated minibatch. Used by `Reader::configure`; at the start of an epoch, the
+    /// configuration's `truncationLength` replaces it.
     pub truncation_length: u64,
-    /// Steps by which truncated minibatches of one sequence overlap. `Reader::configure`
-    /// obeys it; when an epoch starts, the configuration's `rightSplice` takes its place.
+    /// Steps by which truncated minibatches of one sequence overlap. Used by `Reader::configure`;
+    /// at the start of an epoch, the configuration's `rightSplice` replaces it.
     pub right_splice: u64,
-    /// A minibatch may continue past the end of a sweep; otherwise the last minibatch of a sweep is a shorter one.
+    /// A minibatch may continue past the end of a sweep; otherwise, the last minibatch of a sweep
+    /// is shorter.
     pub cross_sweeps: bool,
 }
 
-/// One worker, minibatches that cross sweeps, and no minibatch size yet.
+/// One worker, minibatches that cross sweeps, and no minibatch size.
 impl Default for ReadConfig {
     fn default() -> Self {
         ReadConfig {
@@ -48,7 +49,7 @@ impl Default for ReadConfig {
 }
 
 impl ReadConfig {
-    /// Minibatches of this many samples for a single worker.
+    /// Creates a configuration with minibatches of this many samples for a single worker.
     #[must_use]
     pub fn new(minibatch_size: u64) -> ReadConfig {
         ReadConfig { minibatch_size, ..ReadConfig::default() }
@@ -61,21 +62,23 @@ impl ReadConfig {
         self
     }
 
-    /// Sets the steps of a truncated minibatch, see [`ReadConfig::truncation_length`](#structfield.truncation_length).
+    /// Sets the number of steps of a truncated minibatch, see
+    /// [`ReadConfig::truncation_length`](#structfield.truncation_length).
     #[must_use]
     pub fn truncation_length(mut self, steps: u64) -> ReadConfig {
         self.truncation_length = steps;
         self
     }
 
-    /// Sets the overlap of truncated minibatches in steps, see [`ReadConfig::right_splice`](#structfield.right_splice).
+    /// Sets the overlap of truncated minibatches in steps, see
+    /// [`ReadConfig::right_splice`](#structfield.right_splice).
     #[must_use]
     pub fn right_splice(mut self, steps: u64) -> ReadConfig {
         self.right_splice = steps;
         self
     }
 
-    /// Sets whether a minibatch may continue past the end of a sweep. It may unless this says otherwise.
+    /// Sets whether a minibatch may continue past the end of a sweep. The default is true.
     #[must_use]
     pub fn cross_sweeps(mut self, cross_sweeps: bool) -> ReadConfig {
         self.cross_sweeps = cross_sweeps;
@@ -83,10 +86,10 @@ impl ReadConfig {
     }
 }
 
-/// How far to read, and in which minibatches: what `Reader::epoch` starts.
+/// An epoch for `Reader::epoch`: how far to read, and in which minibatches.
 ///
-/// The data repeat without end, each pass (*sweep*) in an order of its own. An epoch is a part of that endless
-/// sequence: the epoch with index `i` begins at sample `i * size`.
+/// The data repeat endlessly, each pass (*sweep*) in its own order. An epoch is a part of that
+/// endless sequence: the epoch with index `i` begins at sample `i * size`.
 ///
 /// ```
 /// # use cntk_reader_engine::reader as cntk_reader;
@@ -100,17 +103,18 @@ impl ReadConfig {
 pub struct Epoch {
     #[doc(hidden)]
     pub read: ReadConfig,
-    /// In samples of all workers, or one of the numbers with a meaning: see [`crate::randomize::EpochConfig::samples`].
+    /// Size in samples of all workers, or a special value: see
+    /// [`crate::randomize::EpochConfig::samples`].
     #[doc(hidden)]
     pub samples: u64,
-    /// In sweeps, see [`crate::randomize::EpochConfig::sweeps`].
+    /// Size in sweeps, see [`crate::randomize::EpochConfig::sweeps`].
     #[doc(hidden)]
     pub sweeps: u64,
     #[doc(hidden)]
     pub index: u64,
 }
 
-/// One sweep; the minibatch size is still to be set.
+/// One sweep, without a minibatch size.
 impl Default for Epoch {
     fn default() -> Self {
         Epoch::sweeps(1)
@@ -118,7 +122,7 @@ impl Default for Epoch {
 }
 
 impl Epoch {
-    /// An epoch of whole passes over the data.
+    /// Creates an epoch of whole passes over the data.
     #[must_use]
     pub fn sweeps(sweeps: u64) -> Epoch {
         // The greatest number means "no limit" to the engine.
@@ -126,15 +130,15 @@ impl Epoch {
         Epoch { read: ReadConfig::default(), samples: SIZE_UNLIMITED, sweeps, index: 0 }
     }
 
-    /// An epoch of this many samples, all workers together; it may end in the middle of a sweep.
+    /// Creates an epoch of this many samples of all workers together; it may end within a sweep.
     #[must_use]
     pub fn samples(samples: u64) -> Epoch {
-        // 2^62-1 means "one sweep" to the engine, and no data are that long.
+        // 2^62-1 means "one sweep" to the engine; real data are shorter.
         let samples = if samples == SIZE_OF_SWEEP { samples + 1 } else { samples };
         Epoch { samples, sweeps: SWEEPS_UNLIMITED, ..Epoch::sweeps(0) }
     }
 
-    /// An epoch without an end.
+    /// Creates an epoch without an end.
     #[must_use]
     pub fn unlimited() -> Epoch {
         Epoch::samples(SIZE_UNLIMITED)
@@ -154,14 +158,14 @@ impl Epoch {
         self
     }
 
-    /// Sets whether a minibatch may continue past the end of a sweep. It may unless this says otherwise.
+    /// Sets whether a minibatch may continue past the end of a sweep. The default is true.
     #[must_use]
     pub fn cross_sweeps(mut self, cross_sweeps: bool) -> Epoch {
         self.read.cross_sweeps = cross_sweeps;
         self
     }
 
-    /// Selects which epoch this is, from 0: it begins at sample `index * size` of the endless data.
+    /// Sets the index of the epoch, from 0: it begins at sample `index * size` of the endless data.
     #[must_use]
     pub fn index(mut self, index: u64) -> Epoch {
         self.index = index;
@@ -175,19 +179,19 @@ impl Epoch {
         self
     }
 
-    /// The same epoch with minibatches of as many steps as its minibatch size says, and as many lanes as `lanes_by_epoch`
-    /// says: CNTK's old way to truncate sequences.
+    /// Implements CNTK's old way to truncate sequences: the minibatch size gives the number of
+    /// steps, and `lanes_by_epoch` the number of lanes.
     #[doc(hidden)]
     pub(crate) fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
         let index = usize::try_from(self.index).unwrap_or(usize::MAX);
-        // The last number counts for all later epochs.
+        // The last number applies to all later epochs.
         let lanes = lanes_by_epoch.get(index).or(lanes_by_epoch.last()).copied().unwrap_or(1);
         self.read.truncation_length = self.read.minibatch_size;
         self.read.minibatch_size = self.read.minibatch_size.saturating_mul(lanes);
         if self.read.minibatch_size == 0 {
             let error = Error::config(ExceptionClass::Logic, "Minibatch size cannot be zero.");
             return Err(error.with_detail(format!(
-                "It is the epoch's minibatch size, {}, times the number of 'nbruttsineachrecurrentiter' for epoch {}, \
+                "It is the epoch's minibatch size, {}, times the value of 'nbruttsineachrecurrentiter' for epoch {}, \
                  {lanes}.",
                 self.read.truncation_length, self.index
             )));
@@ -195,13 +199,14 @@ impl Epoch {
         Ok(self)
     }
 
-    /// The numbers that CNTK and the C interface describe an epoch by, 2^62-1 samples for one sweep among them.
+    /// Creates an epoch from the numbers used by CNTK and the C interface, in which 2^62-1 samples
+    /// mean one sweep.
     #[doc(hidden)]
     pub fn from_numbers(read: ReadConfig, samples: u64, sweeps: u64, index: u64) -> Epoch {
         Epoch { read, samples, sweeps, index }
     }
 
-    /// What [`Epoch::from_numbers`] was given.
+    /// Returns the arguments of [`Epoch::from_numbers`].
     #[doc(hidden)]
     pub fn numbers(&self) -> (ReadConfig, u64, u64, u64) {
         (self.read, self.samples, self.sweeps, self.index)
@@ -214,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engines_marks_are_never_given_by_accident() {
+    fn special_values_are_not_produced_by_accident() {
         assert_ne!(Epoch::sweeps(u64::MAX).sweeps, SWEEPS_UNLIMITED);
         assert_ne!(Epoch::samples(SIZE_OF_SWEEP).samples, SIZE_OF_SWEEP);
         let unlimited = Epoch::unlimited();
@@ -230,7 +235,7 @@ mod tests {
         };
         assert_eq!(sizes(3, 0, &[1, 3]).unwrap(), (3, 3));
         assert_eq!(sizes(3, 1, &[1, 3]).unwrap(), (3, 9));
-        // The last number counts for all later epochs.
+        // The last number applies to all later epochs.
         assert_eq!(sizes(3, u64::MAX, &[1, 3]).unwrap(), (3, 9));
         assert_eq!(sizes(u64::MAX, 0, &[2]).unwrap(), (u64::MAX, u64::MAX));
         for (minibatch, lanes) in [(3, 0), (0, 2)] {

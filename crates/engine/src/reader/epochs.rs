@@ -1,4 +1,4 @@
-//! Epochs of a reader: which one is in force, how far it has come, and which one follows.
+//! The epochs of a reader: the current one, its state, and the next one.
 
 use super::barren::BarrenSweep;
 use super::checkpoint::Progress;
@@ -7,24 +7,23 @@ use super::{Epoch, ReadConfig, Reader};
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_core::{Error, Result};
 
-/// How far the epoch in force has come.
+/// The state of the current epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EpochState {
-    /// It was started, and its end was not reported yet.
+    /// It was started, and its end is not reported yet.
     Started,
-    /// A checkpoint from its middle was restored:
-    /// `Reader::next_epoch` goes on with the rest of it.
+    /// A checkpoint from its middle was restored: `Reader::next_epoch` continues it.
     Resumed,
-    /// Its end was reported: `Reader::next` gave `None`, or
-    /// `Reader::read` a minibatch past the end.
+    /// Its end was reported: `Reader::next` returned `None`, or `Reader::read` a minibatch past the
+    /// end.
     Over,
 }
 
 impl Reader {
-    /// Starts an epoch. Needed before the first read.
+    /// Starts an epoch. Required before the first read.
     ///
-    /// Where chunks list their sequences only when they are loaded, an epoch that is measured in
-    /// samples and not the first one has to follow an epoch of this size that was read to its end.
+    /// If chunks list their sequences only when loaded, an epoch measured in samples must be the
+    /// first one, or follow an epoch of this size that was read to its end.
     pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.check_sizes(&epoch.read)
             .and_then(|()| self.check_capacity(epoch, &epoch.read))
@@ -44,13 +43,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Starts the epoch after the one in force and returns its number, from 0. It has the size,
-    /// workers and flags of `epoch`, whose own number does not matter. Without an epoch in force,
-    /// or after one without an end, it is number 0.
+    /// Starts the epoch after the current one and returns its number, from 0. It has the size,
+    /// workers and flags of `epoch`, whose own number is ignored. Without a current epoch, or after
+    /// one without an end, the number is 0.
     ///
-    /// After [`Reader::restore`] the first call goes on with the rest of the checkpoint's epoch,
-    /// unless its end was reported before. An error if the epoch in force has another size: then
-    /// the number of the next one is not known, and [`Reader::start_epoch`] sets it.
+    /// After [`Reader::restore`], the first call continues the checkpoint's epoch, unless its end
+    /// was already reported. Fails if the current epoch has a different size, because the number of
+    /// the next one is then unknown; set it with [`Reader::start_epoch`].
     pub fn start_next_epoch(&mut self, epoch: &Epoch) -> Result<u64> {
         let index = match &self.epoch {
             None => 0,
@@ -74,13 +73,13 @@ impl Reader {
         Ok(index)
     }
 
-    /// The epoch in force and its state; `None` before the first one. A checkpoint that was
-    /// restored brings its epoch back.
+    /// Returns the current epoch and its state, or `None` before the first one. Restoring a
+    /// checkpoint also restores its epoch.
     pub fn current_epoch(&self) -> Option<(Epoch, EpochState)> {
         self.epoch.map(|(epoch, _)| (epoch, self.state))
     }
 
-    /// Whether everything in the epoch has been delivered, of all workers.
+    /// Whether the whole epoch has been delivered, for all workers.
     pub(super) fn is_at_end(&self) -> bool {
         let Some((epoch, _)) = &self.epoch else { return false };
         let timeline = epoch.timeline();
@@ -94,8 +93,7 @@ impl Reader {
         }
     }
 
-    /// Whether the place where the next epoch begins does not depend on the worker that has read
-    /// this one.
+    /// Whether the epoch is over, and the start of the next one is the same for all workers.
     pub(super) fn is_at_common_end(&self) -> bool {
         let is_in_sweeps = self.epoch.is_some_and(|(epoch, _)| epoch.timeline().is_in_sweeps());
         self.is_at_end() && (is_in_sweeps || !self.inspection.is_listed())
@@ -103,7 +101,8 @@ impl Reader {
 }
 
 impl Epoch {
-    /// The numbers that say how long it is. One sweep can be written in two ways.
+    /// Returns its size in samples and sweeps, in a normalized form: one sweep can be given in two
+    /// ways.
     fn size(&self) -> (u64, u64) {
         match (self.samples, self.sweeps) {
             (SIZE_OF_SWEEP, SWEEPS_UNLIMITED) => (0, 1),
@@ -128,9 +127,9 @@ impl Epoch {
 
 fn other_size(last: &Epoch, next: &Epoch) -> Error {
     let message = format!(
-        "The epochs of this reader had {}, and now one of {} is asked for, whose number is not known.",
+        "The epochs of this reader had {}, but one of {} was requested, whose number is unknown.",
         last.describe(),
         next.describe()
     );
-    Error::state(message).with_detail("Start it by its 'index', which counts epochs of the new size from 0.")
+    Error::state(message).with_detail("Start it with an 'index', which counts epochs of the new size from 0.")
 }

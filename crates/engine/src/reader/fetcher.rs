@@ -1,4 +1,4 @@
-//! Fetches the sequences of a minibatch from chunks that do not have them ready: see
+//! Fetches the sequences of a minibatch from chunks that do not hold them ready to use: see
 //! [`cntk_reader_core::format::fetch`].
 
 use crate::pack::explain::Explain;
@@ -14,33 +14,36 @@ use cntk_reader_core::stream::LateShapes;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
-/// Fetches sequences, and holds those of the last selection.
+/// Fetches sequences, and holds the last selection's.
 pub(super) struct Fetcher {
-    /// Threads that fetch and prepare beside the reading one, if any do. They are not the pool's:
-    /// users' code runs on them, and may wait for another reader, whose loading needs the pool.
+    /// Threads that fetch and prepare together with the reading thread, if enabled. They do not
+    /// belong to the pool: they run users' code, which may wait for another reader, whose loading
+    /// needs the pool.
     helpers: Option<Helpers>,
     /// Names of the streams.
     streams: Vec<String>,
     explain: Explain,
-    /// Streams whose shapes become known with the first data.
+    /// Streams whose shapes are discovered with the first data.
     late: Vec<usize>,
     shapes: Arc<LateShapes>,
-    /// The stream whose keys minibatches report: the first one, or the last one for truncated minibatches (CNTK 2.7).
+    /// The stream whose keys minibatches report: the first one, or the last one for truncated
+    /// minibatches (CNTK 2.7).
     key_stream: usize,
     truncated: bool,
-    /// The first `count` are the fetched sequences, by position in the selection. The rest are left from earlier selections,
-    /// and kept for their memory.
+    /// The first `count` are the fetched sequences, by position in the selection. The rest are left
+    /// over from earlier selections, to reuse their memory.
     fetched: Vec<Fetched>,
-    /// Number of sequences that were fetched last.
+    /// Number of sequences fetched last.
     count: usize,
-    /// Why the first invalid one of them cannot be used, if that is known.
+    /// Why the first invalid one of them cannot be used, if known.
     failure: Option<Failure>,
-    /// Keys of the fetched sequences: those of the last selection, after those that a truncated packer still holds.
+    /// Keys of fetched sequences: first those still held by a truncated packer, then the last
+    /// selection's.
     keys: Vec<(SequenceId, SequenceKey, Weak<Fetched>)>,
 }
 
 impl Fetcher {
-    /// A fetcher, if the deserializer needs one.
+    /// Creates a fetcher if the deserializer needs one.
     pub(super) fn of(
         deserializer: &dyn ChunkSource,
         explain: &Explain,
@@ -65,7 +68,8 @@ impl Fetcher {
         })
     }
 
-    /// Fetches the selected sequences, whose chunks are in memory. Of several failures, returns that of the first sequence.
+    /// Fetches the selected sequences, whose chunks are in memory. Of several errors, returns the
+    /// first sequence's.
     pub(super) fn fetch(
         &mut self,
         deserializer: &dyn ChunkSource,
@@ -106,14 +110,15 @@ impl Fetcher {
         };
         let open = &mut self.fetched[..self.count];
         each(self.helpers.as_mut(), open.iter_mut().zip(sequences), fetch)?;
-        // All of them draw, whichever fails: what later minibatches draw depends on how often it was done.
+        // All sequences must draw even if one fails, because later draws depend on the number of
+        // draws.
         let (mut drawn, mut position) = (Ok(()), 0);
         for (index, fetched) in open.iter_mut().enumerate().filter(|(_, fetched)| fetched.is_whole(streams)) {
             drawn = drawn.and(fetched.plan(position, selection.sweep_of(index)));
             position += 1;
         }
         drawn?;
-        // The sequences that have data in every stream, with their positions in the minibatch.
+        // The sequences with data in every stream, and their positions in the minibatch.
         let whole = open.iter_mut().filter(|fetched| fetched.is_whole(streams));
         let whole: Vec<_> = (0..).zip(whole).collect();
         each(self.helpers.as_mut(), whole.into_iter(), |(position, fetched)| fetched.prepare(position))?;
@@ -134,13 +139,12 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Why the first invalid one of the sequences that were fetched last cannot be used, if that is
-    /// known.
+    /// Takes the reason why the first invalid sequence fetched last cannot be used, if known.
     pub(super) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// Takes out one of the sequences that were fetched last, for a truncated packer to hold.
+    /// Takes out one of the sequences fetched last, for a truncated packer to hold.
     pub(super) fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>> {
         let key = self.keys.len().checked_sub(self.count)? + position;
         let fetched = Arc::new(std::mem::take(self.fetched[..self.count].get_mut(position)?));
@@ -148,14 +152,15 @@ impl Fetcher {
         Some(fetched)
     }
 
-    /// Releases the sequences that were fetched last: a minibatch has copied them, or a truncated packer has taken them. Their
-    /// memory is kept for the next selection.
+    /// Releases the sequences fetched last, after a minibatch has copied them or a truncated packer
+    /// has taken them. Keeps their memory for the next selection.
     pub(super) fn release(&mut self) {
         let used = self.fetched.iter_mut().take(std::mem::take(&mut self.count));
         used.for_each(Fetched::release);
     }
 
-    /// Fetches one sequence again, for a packer that held it when a checkpoint was made. `sweep` is the one that it belongs to.
+    /// Fetches a sequence again, for a packer that held it when a checkpoint was taken. `sweep` is
+    /// the sequence's sweep.
     pub(super) fn refetch(
         &mut self,
         deserializer: &dyn ChunkSource,
@@ -173,7 +178,7 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    /// The key that minibatches report.
+    /// Returns the key that minibatches report.
     fn key(&self, deserializer: &dyn ChunkSource, id: SequenceId, fetched: &Fetched) -> SequenceKey {
         let key = fetched.key(self.key_stream).or_else(|| {
             let mut keys = Vec::with_capacity(1);
@@ -183,8 +188,8 @@ impl Fetcher {
         key.unwrap_or_default()
     }
 
-    /// Checks that all samples of a stream have one shape: that of its description, or that of the first sample. An error comes
-    /// with the number of its stream.
+    /// Checks that all samples of a stream have the same shape: the one in its description, or the
+    /// first sample's. Returns an error with the number of its stream.
     fn check_shapes(&self, fetched: &Fetched) -> std::result::Result<(), (Error, usize)> {
         for &stream in &self.late {
             let name = &self.streams[stream];
@@ -193,7 +198,7 @@ impl Fetcher {
             };
             let Some(shape) = fetched.shape(stream) else {
                 let message = format!("Unknown shape of the sequence in stream '{name}'.");
-                let detail = "Its deserializer leaves the shape open, so each sequence has to have one.";
+                let detail = "Its deserializer leaves the shape open, so each sequence must have one.";
                 return error(ErrorKind::User, ExceptionClass::Logic, message, detail);
             };
             if self.shapes.set(stream, shape) != Some(shape) {
@@ -204,7 +209,7 @@ impl Fetcher {
                      provides samples with the same shape."
                 );
                 let found = format!(
-                    "The shape {shape:?} was found after others. A 'Scale' makes the shapes of images equal."
+                    "The shape {shape:?} differs from earlier ones. A 'Scale' makes the shapes of images equal."
                 );
                 return error(ErrorKind::Data, ExceptionClass::Runtime, message, &found);
             }
@@ -212,18 +217,18 @@ impl Fetcher {
         Ok(())
     }
 
-    /// The sequences that were fetched last, by position in the selection.
+    /// Returns the sequences fetched last, by position in the selection.
     pub(super) fn fetched(&self) -> &[Fetched] {
         &self.fetched[..self.count]
     }
 
-    /// Shapes that become known with the first data.
+    /// Returns the shapes discovered with the first data.
     pub(super) fn shapes(&self) -> &LateShapes {
         &self.shapes
     }
 
-    /// Appends the keys of fetched sequences. Unless minibatches are truncated, `sequences` must be in the order in which they
-    /// were fetched.
+    /// Appends the keys of fetched sequences. Unless minibatches are truncated, `sequences` must be
+    /// in the order of fetching.
     pub(super) fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let mut from = 0;
         for id in sequences {
@@ -236,7 +241,7 @@ impl Fetcher {
     }
 }
 
-/// Does `work` with each item, on all threads. Of several failures, returns the first in the items'
+/// Runs `work` for each item, on all threads. Of several errors, returns the first in the items'
 /// order.
 fn each<T: Send>(
     helpers: Option<&mut Helpers>,

@@ -1,5 +1,5 @@
-//! A thread that works on what it is given, and gives it back. A thing belongs to one thread at a time: nothing is shared, so
-//! there is nothing to lock.
+//! A thread that receives a value, works on it, and sends it back. The value belongs to one thread
+//! at a time, so nothing needs a lock.
 
 use cntk_reader_core::runtime::delivery::{Inbox, Outbox, delivery};
 use cntk_reader_core::runtime::sync::thread::JoinHandle;
@@ -8,42 +8,41 @@ use cntk_reader_core::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// What it costs to hand work on a batch of minibatches to another thread and to take it back.
+/// The cost of handing work on a batch of minibatches to another thread and taking it back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandoverCost {
-    /// Of the batch: waking threads that have begun to sleep, and waiting for them.
+    /// Per batch: waking parked threads, and waiting for them.
     batch: Duration,
-    /// Of each minibatch: its parts come from the processor that wrote them when the caller looks at them.
+    /// Per minibatch: moving its cache lines from the core that wrote them to the caller's.
     each: Duration,
 }
 
-/// A batch is read ahead if both reading it and what the caller does between reads take longer than this, because nothing is gained where
-/// the caller only waits.
+/// A batch is prefetched if both reading it and the caller's work between reads take longer than
+/// this. There is no gain if the caller only waits.
 ///
-/// This and [`PACKED_TOGETHER`] were 50 microseconds and 1 for each minibatch, measured when waiting threads slept at once and waiting
-/// callers did not help. With today's costs later sweeps in CNTK's place with 2 CPUs take 0.83 of the time in minibatches of 256 samples,
-/// 0.70 of 32 and 0.68 of 8 (means over twelve shapes, alternating runs, 1.00 at most). Six shapes with callers that do nothing, read all data,
-/// or work for a microsecond take 0.52 to 1.05.
+/// With five times the cost per batch and ten times the cost per minibatch, minibatches of 8 to 256
+/// samples are 20 to 47 % slower on average.
 pub(super) const READ_AHEAD: HandoverCost =
     HandoverCost { batch: Duration::from_micros(10), each: Duration::from_nanos(100) };
 
-/// A batch is packed by several threads if packing it takes longer than this: they write parts of minibatches that the caller, who packs
-/// too, would have in its caches otherwise. (With the cost of [`READ_AHEAD`], minibatches of 8 samples of 4 streams take 1.33 of the time.)
+/// A batch is packed by several threads only if packing it takes longer than this, because the
+/// caller, which packs too, then finds fewer minibatches in its caches. (With the cost of
+/// [`READ_AHEAD`], minibatches of 8 samples of 4 streams are 33 % slower.)
 pub(super) const PACKED_TOGETHER: HandoverCost =
     HandoverCost { batch: Duration::from_micros(30), each: Duration::from_nanos(500) };
 
 impl HandoverCost {
-    /// Whether it pays to hand over work that takes `time` on a batch of `minibatches` minibatches. In models, which have no time, all work is
-    /// handed over.
+    /// Whether it pays to hand over work that takes `time` on a batch of `minibatches` minibatches.
+    /// Under shuttle, which has no time, always hands over.
     ///
-    /// There is no hysteresis, because answers hardly alternate: over ten shapes, in minibatches of 256, 32 and 8 samples, they change 1 to 36
-    /// times in 175 to 13,814 batches, mostly at the ends of sweeps.
+    /// Needs no hysteresis: in practice, the result changes a few dozen times in thousands of
+    /// batches, mostly at the ends of sweeps.
     pub(super) fn is_repaid(self, time: Duration, minibatches: usize) -> bool {
         cfg!(shuttle) || time >= self.batch + self.each * minibatches as u32
     }
 }
 
-/// The thread. It has one thing at a time; to hand that over allocates nothing.
+/// The thread. It has one value at a time; handing that over does not allocate.
 pub(super) struct HandoffThread<T> {
     orders: Option<Outbox<T>>,
     results: Inbox<T>,
@@ -51,14 +50,16 @@ pub(super) struct HandoffThread<T> {
 }
 
 impl<T: Send + 'static> HandoffThread<T> {
-    /// Starts the thread. If there can be none now, that is logged, and the caller does the work itself.
+    /// Starts the thread. If that fails, logs it and returns `None`, and the caller must do the
+    /// work itself.
     pub(super) fn start(name: &str, work: fn(&mut T)) -> Option<HandoffThread<T>> {
         let (orders, inbox) = delivery::<T>();
         let (outbox, results) = delivery();
         let work = move || {
-            // It waits outside of any call, so that nobody cancels this.
+            // The thread waits outside of any call, so this cannot be cancelled.
             while let Ok(Some(mut thing)) = inbox.take() {
-                // A panic drops the thing and the outbox: the reader sees that and refuses further use.
+                // A panic drops the value and the outbox. The reader detects that and rejects
+                // further use.
                 if catch_unwind(AssertUnwindSafe(|| work(&mut thing))).is_err() {
                     return;
                 }
@@ -74,33 +75,33 @@ impl<T: Send + 'static> HandoffThread<T> {
         }
     }
 
-    /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before. If it has ended by a panic,
-    /// [`HandoffThread::take`] says so.
+    /// Sends a value to the thread, which must be idle: the previous value must have been taken
+    /// back. If the thread has ended by a panic, [`HandoffThread::take`] reports it.
     pub(super) fn give(&self, thing: T) {
         if let Some(orders) = &self.orders {
             orders.put(thing);
         }
     }
 
-    /// Whether what was given away is back, or never comes.
+    /// Whether the value is back, or will never come.
     pub(super) fn is_done(&self) -> bool {
         self.results.has_come()
     }
 
-    /// Whether [`HandoffThread::is_done`] becomes true before `deadline`. Waits for that; a call
-    /// that is cancelled does not.
+    /// Waits until [`HandoffThread::is_done`], at most until `deadline`. Returns whether it is
+    /// done. Fails if the call is cancelled.
     pub(super) fn is_done_by(&self, deadline: Instant) -> Result<bool> {
         self.results.comes_by(deadline)
     }
 
-    /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.
+    /// Waits for the value and takes it back. If the call is cancelled, the thread keeps it.
     pub(super) fn take(&self) -> Result<T> {
         self.results.take_of_foreign()?.ok_or_else(gone)
     }
 }
 
 impl<T> HandoffThread<T> {
-    /// Forgets the thread without waiting for it: it does not exist in a forked child.
+    /// Forgets the thread without waiting, in a forked child, in which it does not exist.
     pub(super) fn forget(mut self) {
         std::mem::forget(self.thread.take());
         std::mem::forget(self);
@@ -111,11 +112,11 @@ impl<T> Drop for HandoffThread<T> {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // One that is lost in a callback, or waits for such a thread, never ends.
+            // A thread that is lost in a callback, or waits for such a thread, never ends.
             if exit::has_lost_threads() {
                 return std::mem::forget(thread);
             }
-            // The thread ends after what it works on; its panics were caught.
+            // The thread ends after its current work; its panics are caught.
             let _ = thread.join();
         }
     }
@@ -123,9 +124,9 @@ impl<T> Drop for HandoffThread<T> {
 
 fn gone() -> Error {
     if exit::has_lost_threads() {
-        return exit::refusal("the reader cannot be used any more");
+        return exit::refusal("the reader can no longer be used");
     }
-    Error::internal("Assembling a minibatch panicked; the reader cannot be used any more.")
+    Error::internal("Assembling a minibatch panicked; the reader can no longer be used.")
 }
 
 #[cfg(all(test, shuttle))]
@@ -134,11 +135,11 @@ mod schedules {
     use cntk_reader_core::runtime::sync::explore;
     use std::sync::Arc;
 
-    /// Something whose owners are counted.
+    /// A value that counts its owners.
     struct Thing(#[expect(dead_code, reason = "counts owners")] Arc<()>, u32);
 
     #[test]
-    fn a_thing_goes_there_and_back() {
+    fn value_goes_there_and_back() {
         explore::all("hand-over, twice there and back", || {
             let owners = Arc::new(());
             let thread = HandoffThread::start("worker", |thing: &mut Thing| thing.1 += 1).expect("a thread");
@@ -154,7 +155,7 @@ mod schedules {
     }
 
     #[test]
-    fn a_thread_that_is_busy_may_be_dropped() {
+    fn busy_thread_may_be_dropped() {
         explore::all("hand-over, dropped while busy, started again", || {
             let owners = Arc::new(());
             for _ in 0..2 {
@@ -168,7 +169,7 @@ mod schedules {
     }
 
     #[test]
-    fn a_panic_is_an_error_of_all_later_calls() {
+    fn panic_fails_all_later_calls() {
         explore::all("hand-over, work that panics", || {
             let owners = Arc::new(());
             let work = |thing: &mut Thing| std::panic::resume_unwind(Box::new(thing.1));

@@ -1,5 +1,5 @@
-//! What a caller can ask of a reader beside minibatches: how much data there is, how far the epoch has come, how much
-//! memory is in use, and which size of chunks suits a number of workers.
+//! Information about a reader: the amount of data, the progress of the epoch, memory use, and a
+//! suitable chunk size for a number of workers.
 
 use super::checkpoint::Progress;
 use super::epoch::Epoch;
@@ -11,12 +11,12 @@ use cntk_reader_core::format::{AnyDeserializer, ChunkTableExt};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// How much data there is. `None`: not known, because the index is not complete yet, or because the chunks list their
-/// sequences only when they are loaded.
+/// The amount of data. `None` means unknown, because the index is incomplete, or because chunks
+/// list their sequences only when loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sizes {
-    /// Samples of one sweep, in declared lengths: the unit of minibatch sizes and epochs.
+    /// Samples of one sweep, by declared lengths: the unit of minibatch sizes and epochs.
     pub samples: Option<u64>,
     /// Sequences of one sweep.
     pub sequences: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Sizes of a deserializer's data, as far as they are known without waiting.
+    /// Returns the sizes of a deserializer's data that are known without waiting.
     fn of(deserializer: &AnyDeserializer) -> Sizes {
         let table = match deserializer {
             AnyDeserializer::Known(table) => table,
@@ -38,7 +38,7 @@ impl Sizes {
         }
         let chunks = table.chunks();
         let count = Some(chunks.len() as u64);
-        // A chunk of a table has sequences, unless its deserializer does not say how many.
+        // Chunks in a table have sequences, unless their deserializer does not report the number.
         if chunks.iter().any(|chunk| chunk.sequences == 0) {
             return Sizes { chunks: count, ..Sizes::default() };
         }
@@ -50,7 +50,7 @@ impl Sizes {
     }
 }
 
-/// A deserializer with its sizes, which are added up once.
+/// A deserializer with its sizes, which are computed once.
 struct Measured {
     deserializer: AnyDeserializer,
     sizes: OnceLock<Sizes>,
@@ -62,7 +62,7 @@ impl Measured {
             return *sizes;
         }
         let sizes = Sizes::of(&self.deserializer);
-        // An index that is still being made has no number of chunks, and is asked again.
+        // While the index is incomplete, the number of chunks is unknown; do not cache that.
         if sizes.chunks.is_some() { *self.sizes.get_or_init(|| sizes) } else { sizes }
     }
 }
@@ -85,22 +85,23 @@ impl Member {
         }
     }
 
-    /// What messages call it: its file, or the name of a user's deserializer.
+    /// Returns its name in messages: its file, or the name of a user's deserializer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its `type` in the configuration.
+    /// Returns its `type` in the configuration.
     pub fn type_name(&self) -> &str {
         &self.kind
     }
 
-    /// Whether its sequences have keys. Those of CNTK's binary format report the key 0.
+    /// Whether its sequences have keys. Sequences in CNTK's binary format report the key 0.
     pub fn has_keys(&self) -> bool {
         !self.facts.lacks_keys
     }
 
-    /// How much data it has, whether or not the other deserializers have partners for its sequences.
+    /// Returns the amount of its data, whether or not its sequences have partners in the other
+    /// deserializers.
     pub fn sizes(&self) -> Sizes {
         self.measured.sizes()
     }
@@ -113,62 +114,67 @@ impl fmt::Debug for Member {
     }
 }
 
-/// How far an epoch has come.
+/// The progress of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EpochProgress {
     /// Samples from the first one of the epoch to the end of the minibatch last delivered.
     ///
-    /// Samples of all workers count, because workers share out one order; only where chunks list their sequences when
-    /// they are loaded does each worker have an order of its own, and count its own samples. Truncated minibatches leave
-    /// over parts of sequences: what this reader still holds of them does not count.
+    /// Counts the samples of all workers, because they share one order. Only if chunks list their
+    /// sequences when loaded does each worker have its own order, and count its own samples. Parts
+    /// of sequences held back for later truncated minibatches do not count.
     pub delivered: u64,
-    /// Samples that the epoch has, counted as in `delivered`. `None` if the epoch has no end, or if how many these are
-    /// is not known (yet). The last sequence of an epoch is delivered whole, so `delivered` may end a little above.
+    /// Samples in the epoch, counted as in `delivered`. `None` if the epoch has no end, or if the
+    /// number is not known (yet). The last sequence of an epoch is delivered whole, so `delivered`
+    /// may end slightly higher.
     pub expected: Option<u64>,
-    /// The sweep, from 0, that the next sample belongs to.
+    /// The sweep, from 0, of the next sample.
     pub sweep: u64,
 }
 
-/// Memory that a reader holds, in bytes.
+/// The memory held by a reader, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryUse {
-    /// Chunks: those of the window, those loaded ahead, and memory that waits for the next ones.
+    /// Chunks in the window, prefetched chunks, and memory reserved for the next ones.
     pub window: u64,
-    /// Minibatches: those that the caller has, those that are ready or being packed, and those that wait to be used again.
+    /// Minibatches held by the caller, ready, being packed, or idle in the pool.
     pub buffers: u64,
     /// Tables of chunks, sequences and keys.
     pub index: u64,
 }
 
 impl MemoryUse {
-    /// All of it.
+    /// Returns the total.
     pub fn total(&self) -> u64 {
         self.window + self.buffers + self.index
     }
 }
 
-/// An epoch that was started, as progress is measured in it.
+/// The start of an epoch, for measuring progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EpochStart {
-    /// Samples before its first one: [`ReaderPosition::samples`] when it was started.
+    /// Samples before its first one: [`ReaderPosition::samples`] at the start.
     pub first: u64,
-    /// This worker's samples, where each worker has an order of its own and the epoch is measured in samples.
+    /// The number of this worker's samples, if each worker has its own order and the epoch is
+    /// measured in samples.
     pub own: Option<u64>,
 }
 
-/// Chunks that each worker should have in a window. Chunks are dealt out one by one, so the workers' shares of a window
-/// differ by at most one chunk, here an eighth of a share; with fewer chunks than workers some would get nothing.
+/// Recommended number of chunks per worker in a window. Chunks are assigned in turn, so the
+/// workers' shares of a window differ by at most one chunk, here an eighth of a share; with fewer
+/// chunks than workers, some would get nothing.
 const CHUNKS_PER_WORKER: u64 = 8;
 
-/// CNTK's default for `chunkSizeInBytes`. Larger chunks are read no faster, and take more memory.
+/// CNTK's default for `chunkSizeInBytes`. Larger chunks are not faster, and take more memory.
 const USUAL_CHUNK: u64 = 32 << 20;
 
-/// Smaller chunks are not suggested for large data with small windows: each takes a place in the index, a read and a task.
+/// Minimum suggestion for large data with small windows: each chunk costs an index entry, a read
+/// and a task.
 const SMALL_CHUNK: u64 = 256 << 10;
 
-/// The size of chunks for data of `bytes` with a sweep of `samples`, of which `window` samples are randomized together.
+/// Returns the chunk size for data of `bytes` with a sweep of `samples`, of which `window` samples
+/// are randomized together.
 fn chunk_size(bytes: u64, samples: Option<u64>, window: Option<u64>, workers: u64) -> u64 {
     let chunks = CHUNKS_PER_WORKER.saturating_mul(workers.max(1));
     let in_window = match (window, samples) {
@@ -181,11 +187,11 @@ fn chunk_size(bytes: u64, samples: Option<u64>, window: Option<u64>, workers: u6
     (in_window / chunks).max(least).clamp(1, USUAL_CHUNK)
 }
 
-/// What a reader needs to answer the questions of this module.
+/// The data behind a reader's information methods.
 pub(super) struct Inspection {
     whole: Measured,
     members: Vec<Member>,
-    /// The randomization window, if it is in samples.
+    /// The randomization window, if given in samples.
     window: Option<u64>,
 }
 
@@ -202,7 +208,7 @@ impl Inspection {
         self.whole.sizes()
     }
 
-    /// Whether the chunks list their sequences when they are loaded.
+    /// Whether chunks list their sequences only when loaded.
     pub(super) fn is_listed(&self) -> bool {
         matches!(self.whole.deserializer, AnyDeserializer::Listing(_))
     }
@@ -211,7 +217,7 @@ impl Inspection {
         &self.members
     }
 
-    /// Progress in an epoch, at the end of what was delivered.
+    /// Returns the progress in an epoch, at the end of the delivered data.
     pub(super) fn progress(
         &self,
         epoch: &Epoch,
@@ -228,14 +234,14 @@ impl Inspection {
                     None if config.is_in_sweeps() => None,
                     None => Some(config.span(0)?),
                 };
-                // A worker without any chunk is sent to the epoch's end when the epoch starts.
+                // A worker without chunks starts at the epoch's end.
                 let is_idle = span.is_some_and(|span| start.first >= span.end);
                 let first = if is_idle { span.map_or(0, |span| span.start) } else { start.first };
                 let expected = span.filter(|span| span.end < SIZE_UNLIMITED);
                 EpochProgress {
                     delivered: position.samples.saturating_sub(first).saturating_sub(*held),
                     expected: expected.map(|span| span.end.saturating_sub(first)),
-                    // Nothing leads out of the first sweep before its length is known.
+                    // The first sweep cannot be left before its length is known.
                     sweep: sweep_samples
                         .and_then(|samples| position.samples.checked_div(samples))
                         .unwrap_or(0),
@@ -249,18 +255,18 @@ impl Inspection {
         })
     }
 
-    /// Memory of the deserializers, with minibatches of these bytes.
+    /// Returns the memory use, given the bytes held by minibatches.
     pub(super) fn memory(&self, buffers: u64) -> MemoryUse {
         let held = self.whole.deserializer.source().memory();
         MemoryUse { window: held.chunks, buffers, index: held.index }
     }
 
-    /// Lets the deserializers sum up their warnings.
+    /// Makes the deserializers summarize their warnings.
     pub(super) fn end_sweep(&self) {
         self.whole.deserializer.source().diagnostics().end_sweep();
     }
 
-    /// A warning if there are fewer chunks than workers, who get whole chunks.
+    /// Returns a warning if there are fewer chunks than workers, because workers get whole chunks.
     pub(super) fn about_idle_workers(&self, workers: u64, lockstep: bool) -> Option<String> {
         let (chunks, primary) = (self.sizes().chunks?, self.members.first()?);
         if workers <= chunks {
@@ -281,13 +287,13 @@ impl Inspection {
         let consequence = match lockstep {
             true => "",
             false => {
-                " A worker without data takes part in no step of training: programs that wait for all workers, as all-reduce does, \
-                 have to expect that."
+                " A worker without data takes no training steps: programs that wait for all workers, for example in an all-reduce, \
+                 must allow for that."
             }
         };
         Some(format!(
             "{workers} workers share {chunks} {} of '{}': {idle} no data. {remedy}; or use fewer workers, or \
-             ‹randomize = false›, which shares out sequences in turn.{consequence}",
+             ‹randomize = false›, which distributes sequences in turn.{consequence}",
             if chunks == 1 { "chunk" } else { "chunks" },
             primary.name()
         ))
@@ -307,14 +313,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suggested_chunks_give_each_worker_several_of_a_window() {
+    fn suggested_chunks_give_each_worker_several_per_window() {
         let gigabyte = 1 << 30;
         assert_eq!(chunk_size(100 * gigabyte, Some(1000), None, 4), USUAL_CHUNK);
         assert_eq!(chunk_size(gigabyte, Some(1000), None, 8), gigabyte / 64);
-        // A tenth of the samples in a window, so a tenth of the bytes.
+        // A window of a tenth of the samples has a tenth of the bytes.
         assert_eq!(chunk_size(gigabyte, Some(1000), Some(100), 8), gigabyte / 640);
         assert_eq!(chunk_size(100 * gigabyte, Some(1 << 40), Some(1000), 8), SMALL_CHUNK);
-        // Small data are still shared out.
+        // Small data are still distributed.
         assert_eq!(chunk_size(32_000, Some(10), Some(3), 4), 1000);
         assert_eq!(chunk_size(0, None, None, 0), 1);
         assert_eq!(chunk_size(u64::MAX, Some(1), Some(0), u64::MAX >> 4), 2);

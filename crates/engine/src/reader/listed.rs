@@ -1,4 +1,5 @@
-//! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
+//! The chunks in memory of a deserializer that lists sequences only when loading. A local timeline
+//! requests each chunk.
 
 use crate::randomize::local::Chunks;
 use cntk_reader_core::format::loading::{Load, Loads};
@@ -11,15 +12,16 @@ use cntk_reader_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Loads chunks, keeps them until they are let go of.
+/// Loads chunks, and keeps them until they are released.
 pub(super) struct ListedChunks {
-    /// By chunk id: chunks that are loaded.
+    /// The loaded chunks, by chunk id.
     resident: Vec<Option<Arc<dyn Chunk>>>,
-    /// Which they are.
+    /// The ids of the loaded chunks.
     held: Vec<ChunkId>,
-    /// Chunks that are being loaded, or were and not asked for yet.
+    /// Loads that are in progress, or finished but not yet requested.
     loads: HashMap<ChunkId, Load>,
-    /// Starts them. The last field: when it is dropped, no chunk is in use any more, and it waits for those on their way.
+    /// Starts loads. Must be the last field: dropping it waits for loads in progress, after the
+    /// fields before it have released all chunks.
     loader: Loads,
 }
 
@@ -33,12 +35,12 @@ impl ListedChunks {
         })
     }
 
-    /// The chunks by id, as packing takes them.
+    /// Returns the loaded chunks by id, for packing.
     pub(super) fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
         &self.resident
     }
 
-    /// Loads one chunk for a restored checkpoint, without regard to the timeline.
+    /// Loads a chunk for a restored checkpoint, independently of the timeline.
     pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         match self.resident.get(chunk as usize) {
             None => Err(Error::internal(format!("There is no chunk {chunk}."))),
@@ -61,7 +63,8 @@ impl Chunks for ListedChunks {
             let load = self.loads.get(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
             let loaded = load.wait();
-            // A failed load is forgotten: the next try is a new one. One that is not waited for any more goes on.
+            // Forget a failed load, so that the next attempt starts a new one. If the call was
+            // cancelled, the load continues.
             if !cancel::ended(&loaded) {
                 self.loads.remove(&chunk);
             }

@@ -1,4 +1,5 @@
-//! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
+//! The reader: builds the pipeline from its options, and prefetches one batch of minibatches for
+//! the caller.
 
 #![allow(unsafe_code, reason = "a field that is dropped before the others")]
 
@@ -22,11 +23,11 @@ mod selector;
 pub mod settings;
 mod store;
 
-pub use build::Others;
+pub use build::Extensions;
 pub use epoch::{Epoch, ReadConfig};
 pub use epochs::EpochState;
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
-pub use position::{LOCAL_KEYS, POSITION_KEY, State};
+pub use position::{CntkState, LOCAL_KEYS, POSITION_KEY};
 
 use crate::pack::{MinibatchMemory, Packing, PageLock, output_streams};
 use crate::randomize::{Order, WindowSize};
@@ -54,79 +55,85 @@ use std::time::Instant;
 
 /// Reads minibatches.
 ///
-/// *Threads*: one at a time may use it; it may move between threads. *Fork*: in a child process every call fails, and
-/// dropping it leaks its memory rather than waiting for threads that are not there.
+/// *Threads*: it may move between threads, but only one may use it at a time. *Fork*: in a child
+/// process, every call fails, and dropping it leaks its memory instead of waiting for threads that
+/// do not exist there.
 pub struct Reader {
     streams: Vec<StreamInfo>,
     shapes: Arc<LateShapes>,
     corpus: Arc<Corpus>,
     facts: Facts,
-    /// CNTK's names of the two numbers of a local timeline's window.
+    /// CNTK's names for the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
     log: Logger,
-    /// Workers get whole chunks, not sequences in turn.
+    /// Workers get whole chunks, instead of sequences in turn.
     deals_chunks: bool,
-    /// Each worker reads as many minibatches as the others.
+    /// All workers read the same number of minibatches.
     lockstep: bool,
-    /// The number of workers that was warned of last.
+    /// The number of workers in the last warning.
     warned_workers: Option<u64>,
     /// Minibatches are truncated.
     is_truncated: bool,
-    /// The place among the workers that a restored checkpoint has, if no other one continues
-    /// exactly from there; until something is read.
+    /// The number of workers and the rank of a restored checkpoint, if no other worker can continue
+    /// exactly from it. Reset by the next read.
     bound: Option<(u64, u64)>,
-    /// The number of workers and the rank that the caller gave; a restored checkpoint does not
-    /// change them.
+    /// The number of workers and the rank set by the caller. Restoring a checkpoint does not change
+    /// them.
     worker: Option<(u64, u64)>,
-    /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
+    /// Truncation sizes are accepted: minibatches are truncated, or the sizes are ignored, as in
+    /// CNTK.
     takes_truncation: bool,
-    /// The epoch and the configuration in force; `None` before the first epoch.
+    /// The current epoch and configuration; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
-    /// How far that epoch has come, as the caller knows.
+    /// The state of that epoch, as known to the caller.
     state: EpochState,
-    /// Its last minibatch was delivered.
+    /// Whether its last minibatch was delivered.
     is_ended: bool,
-    /// Where that epoch starts.
+    /// The start of that epoch.
     start: EpochStart,
     inspection: Inspection,
-    /// Memory of minibatches, wherever they are.
+    /// The memory of all minibatches, in use or idle.
     memory: MinibatchMemory,
-    /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
+    /// The end of the last delivered minibatch: the position for checkpoints, regardless of
+    /// prefetching.
     delivered: Progress,
-    /// Detects sweeps without data; `None` in CNTK's place, where empty sweeps follow each other.
+    /// Detects sweeps without data; `None` in CNTK's place, where empty sweeps are legal.
     barren: Option<BarrenSweep>,
-    /// Ends calls.
+    /// Cancels calls.
     canceller: Option<Canceller>,
-    /// What a call that was cancelled or failed has left to the next one.
+    /// Work left to the next call by a cancelled or failed one.
     unsettled: Unsettled,
-    /// Sequences are fetched, which is not begun again for a call that is cancelled: it goes on, on the thread that reads ahead.
+    /// Sequences are fetched. A cancelled call does not restart that: it continues on the prefetch
+    /// thread.
     is_fetched: bool,
-    /// Has the threads and the memory that they write to; see `Drop`.
+    /// Owns the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
 }
 
-/// What has to be done before the pipeline is used again.
+/// Work to be done before the pipeline is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unsettled {
     Nothing,
-    /// The pipeline has gone beyond the minibatch last delivered.
+    /// The pipeline has passed the last delivered minibatch.
     Position,
-    /// The same, beyond a minibatch that could not be read for now: what is read ahead is not delivered either.
+    /// Like `Position`, past a minibatch that could not be read for now: prefetched minibatches
+    /// must not be delivered.
     Beyond,
-    /// A call that would have changed the epoch, the configuration or the position was cancelled.
+    /// A call that changes the epoch, the configuration or the position was cancelled.
     Epoch,
 }
 
 impl Reader {
-    /// Builds a reader; opens and indexes its files, loads no data yet. A large text file that is read in its own order
-    /// is indexed while it is read; an error in it past its start is an error of the minibatch that would need it.
+    /// Builds a reader: opens and indexes its files, but loads no data yet. A large text file that
+    /// is read in its own order is indexed during reading; an error past its beginning is reported
+    /// by the minibatch that needs the data.
     pub fn open(options: &ReaderSettings) -> Result<Reader> {
-        Reader::open_with(options, &Others::default())
+        Reader::open_with(options, &Extensions::default())
     }
 
-    /// Builds a reader of the library's deserializers and others.
-    pub fn open_with(options: &ReaderSettings, others: &Others<'_>) -> Result<Reader> {
+    /// Builds a reader that may use extensions from outside the library.
+    pub fn open_with(options: &ReaderSettings, others: &Extensions<'_>) -> Result<Reader> {
         let process = Process::current();
         let pool = Pool::shared()?;
         let mut reader = others.run(|| {
@@ -142,7 +149,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// A reader of the sequences of a deserializer that is open already.
+    /// Builds a reader over an open deserializer.
     pub fn of_opened(
         deserializer: AnyDeserializer,
         options: &ReaderSettings,
@@ -153,19 +160,19 @@ impl Reader {
         Reader::over((deserializer, Vec::new()), options, corpus, pool, packing_threads, Process::current())
     }
 
-    /// Has this canceller end calls.
+    /// Sets the canceller of this reader's calls.
     #[cfg(feature = "test-support")]
     pub fn set_canceller(&mut self, canceller: &Canceller) {
         self.canceller = Some(canceller.clone());
     }
 
-    /// Number of minibatches that were packed ahead.
+    /// Returns the number of prefetched minibatches.
     #[cfg(feature = "test-support")]
     pub fn minibatches_ready(&self) -> usize {
         self.engine.batch.ready.len()
     }
 
-    /// A reader of a source that is open, with these threads.
+    /// Builds a reader over an open source, with these threads.
     pub fn over(
         (deserializer, members): (AnyDeserializer, Vec<Member>),
         options: &ReaderSettings,
@@ -189,7 +196,7 @@ impl Reader {
         let pipeline =
             Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads.all, &memory)?;
         let pipeline = Box::new(pipeline);
-        // Nothing is queued yet, so that no memory is needed.
+        // Nothing is queued yet, so this needs no memory.
         let delivered = pipeline.progress(Progress::default()).unwrap_or_default();
         Ok(Reader {
             streams,
@@ -223,23 +230,24 @@ impl Reader {
         })
     }
 
-    /// The streams as delivered, by number: sparse streams are dense in truncated mode.
+    /// Returns the streams as delivered, by number: sparse streams are dense in truncated mode.
     pub fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    /// Shapes that become known with the first data, of streams whose descriptions leave them open.
+    /// Returns the shapes discovered with the first data, for streams whose descriptions leave them
+    /// open.
     pub fn shapes(&self) -> &Arc<LateShapes> {
         &self.shapes
     }
 
-    /// The texts of sequence keys.
+    /// Returns the corpus, which maps sequence keys to text.
     pub fn corpus(&self) -> &Arc<Corpus> {
         &self.corpus
     }
 
-    /// Changes sizes, workers and flags between two minibatches; the position stays, queued data of the truncated mode
-    /// is dropped (CNTK 2.7 does so).
+    /// Changes sizes, workers and flags between two minibatches. The position stays, but data
+    /// queued in truncated mode are dropped, as in CNTK 2.7.
     pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         let (epoch, _) = self.epoch()?;
         self.check_sizes(config)
@@ -257,7 +265,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Warns, once for each number of workers, if there are fewer chunks to deal out than workers.
+    /// Warns, once for each number of workers, if there are fewer chunks than workers.
     fn warn_of_idle_workers(&mut self, workers: u64) {
         if !self.deals_chunks || self.warned_workers == Some(workers) {
             return;
@@ -268,7 +276,7 @@ impl Reader {
         }
     }
 
-    /// Sizes, workers and flags in force.
+    /// Returns the current sizes, workers and flags.
     pub fn config(&self) -> Result<ReadConfig> {
         self.epoch().map(|(_, read)| read)
     }
@@ -279,8 +287,8 @@ impl Reader {
         }
     }
 
-    /// Gets the next batch. False if it has not come by the `deadline`: the thread keeps it for the
-    /// next call.
+    /// Gets the next batch. Returns false if it is not ready by the `deadline`: the thread keeps it
+    /// for the next call.
     fn refill(&mut self, deadline: Option<Instant>) -> Result<bool> {
         self.settle()?;
         let is_apart = self.is_fetched && cancel::is_possible();
@@ -294,63 +302,66 @@ impl Reader {
         }
     }
 
-    /// How much data the reader has: of several deserializers the sequences that all of them have.
+    /// Returns the amount of data. With several deserializers, counts the sequences that all of
+    /// them have.
     pub fn sizes(&self) -> Sizes {
         self.inspection.sizes()
     }
 
-    /// The deserializers, in the configuration's order; the first one is primary.
+    /// Returns the deserializers in the configuration's order; the first one is primary.
     pub fn members(&self) -> &[Member] {
         self.inspection.members()
     }
 
-    /// How far the epoch has come with the minibatch last delivered, however much is read ahead. After
-    /// [`Reader::restore`] it is as it was when the checkpoint was taken. An error before the first epoch.
+    /// Returns the progress of the epoch at the end of the last delivered minibatch, regardless of
+    /// prefetching. [`Reader::restore`] restores it as well. Fails before the first epoch.
     pub fn progress(&self) -> Result<EpochProgress> {
         let (epoch, _) = self.epoch()?;
         self.inspection.progress(&epoch, self.start, &self.delivered)
     }
 
-    /// Whether the workers read in lockstep: then a minibatch without data is a step like others,
-    /// up to the end of the epoch.
+    /// Whether the workers read in lockstep. In that case, a minibatch without data is a step like
+    /// any other, up to the end of the epoch.
     pub fn is_in_lockstep(&self) -> bool {
         self.lockstep
     }
 
-    /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
-    /// users' deserializers the arrays that they hand over.
+    /// Returns the memory in use. Counts the arrays of chunks, minibatches and indexes, but not the
+    /// small objects around them; for users' deserializers, the arrays that they provide.
     pub fn memory(&self) -> MemoryUse {
         self.inspection.memory(self.memory.meter().bytes())
     }
 
     /// Page-locks the large blocks of minibatches packed from now on, so that a device can copy
-    /// from them directly. Whoever copies keeps each minibatch until the device is done. Only the
+    /// from them directly. The caller must keep each minibatch until the device is done. Only the
     /// first call has an effect.
     pub fn lock_pages(&self, by: Arc<dyn PageLock>) {
         self.memory.lock_pages(by);
     }
 
-    /// A `chunkSizeInBytes` with which this many workers share the data evenly.
+    /// Suggests a `chunkSizeInBytes` with which this many workers share the data evenly.
     ///
-    /// Randomized sequences go to the worker that their chunk is dealt to. So a window should have several chunks for
-    /// each worker: the suggestion is `bytes of a window / (8 * workers)`, between 256 KiB and CNTK's default of 32 MiB, and
-    /// less than 256 KiB only where all data together would not have 8 chunks a worker otherwise. The bytes of a window
-    /// are the share of the primary deserializer's file that the window, if it is given in samples, has of all samples; a
-    /// window in chunks counts as the whole file. Without a file, as for users' deserializers, it is the default.
+    /// Randomized sequences go to the worker to which their chunk is assigned. So a window should
+    /// have several chunks for each worker. The suggestion is `bytes of a window / (8 * workers)`,
+    /// between 256 KiB and CNTK's default of 32 MiB, and less than 256 KiB only if all data would
+    /// otherwise have fewer than 8 chunks per worker. The bytes of a window given in samples are
+    /// its proportional share of the primary deserializer's file; a window given in chunks counts
+    /// as the whole file. Without a file, as for users' deserializers, the suggestion is the
+    /// default.
     pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
         self.inspection.suggest_chunk_size(workers)
     }
 
-    /// CNTK's checkpoint state: that of the minibatch last delivered.
-    pub fn state(&self) -> State {
+    /// Returns CNTK's checkpoint state at the end of the last delivered minibatch.
+    pub fn state(&self) -> CntkState {
         self.delivered.position.state(self.window_keys)
     }
 
-    /// Restores CNTK's checkpoint state; keys that are not known are ignored, a missing one is an error.
+    /// Restores CNTK's checkpoint state. Ignores unknown keys, but fails if one is missing.
     ///
-    /// In truncated mode this loses what the minibatches delivered so far had left over, as in CNTK 2.7;
-    /// [`Reader::restore`] does not. Without randomization and with several workers the sequences may be shared out
-    /// differently than before, as in CNTK 2.7. A position in data that are not indexed yet is waited for.
+    /// In truncated mode, this loses queued sequences, as in CNTK 2.7; [`Reader::restore`] does
+    /// not. Without randomization and with several workers, sequences may be assigned to other
+    /// workers than before, as in CNTK 2.7. Waits if the position is not indexed yet.
     pub fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.delivered = self.change(|pipeline| {
             pipeline.set_state(state)?;
@@ -362,26 +373,26 @@ impl Reader {
         Ok(())
     }
 
-    /// A checkpoint that continues exactly after the minibatch last delivered, in every mode: opaque, versioned,
-    /// checksummed. In the first sweep over a file that is still being indexed it knows the data by the chunks up to
-    /// here; it never waits for the rest.
+    /// Takes a checkpoint that continues exactly after the last delivered minibatch, in every mode.
+    /// It is opaque, versioned and checksummed. While a file is still being indexed, the checkpoint
+    /// identifies the data by the chunks up to this position; it never waits for the rest.
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let (epoch, read) = self.epoch()?;
         let facts = self.facts.at(&self.delivered)?;
         checkpoint::encode(&facts, &epoch, &read, &self.delivered, self.state == EpochState::Over)
     }
 
-    /// Restores a [checkpoint](Reader::checkpoint). Also starts the epoch that it was taken in, so a
-    /// new reader can continue at once, as the worker that took it. A reader whose worker was set, by
-    /// [`Reader::start_epoch`] or [`Reader::configure`], stays that worker. Refuses a checkpoint of
-    /// other data or another configuration, saying what differs, and one that these workers cannot
-    /// continue; the reader is then as before.
+    /// Restores a [checkpoint](Reader::checkpoint). Also starts its epoch, so a new reader can
+    /// continue at once, as the worker that took the checkpoint. A reader whose worker was set by
+    /// [`Reader::start_epoch`] or [`Reader::configure`] keeps it. Fails for a checkpoint of
+    /// different data or a different configuration, naming the differences, and for one that these
+    /// workers cannot continue; the reader is then unchanged.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Same)
     }
 
-    /// [`Reader::restore`] where the values of the data were changed on purpose: the sequences must
-    /// be the same, in keys and lengths.
+    /// Like [`Reader::restore`], but for data whose values were changed on purpose: only the keys
+    /// and lengths of the sequences must match.
     pub fn restore_over_changed_values(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.restore_if(checkpoint, Values::Any)
     }
@@ -395,7 +406,7 @@ impl Reader {
             Ok((start, pipeline.progress(Progress::default())?))
         });
         if restored.is_err() {
-            // The next call goes back to where the reader stood.
+            // The next call returns to the previous position.
             self.unsettled = Unsettled::Epoch;
         }
         (self.start, self.delivered) = restored?;
@@ -417,7 +428,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Refuses sizes of truncated minibatches where none are packed. CNTK ignores them.
+    /// Rejects truncation sizes if minibatches are not truncated. CNTK ignores them.
     fn check_sizes(&self, read: &ReadConfig) -> Result<()> {
         let is_given = read.truncation_length != 0 || read.right_splice != 0;
         if !is_given || self.takes_truncation {
@@ -428,34 +439,35 @@ impl Reader {
             "The truncation length is {truncation_length} and the right splice {right_splice}, but the reader does not truncate \
              sequences."
         );
-        let detail = "Both have to be 0. To truncate, open the reader with ‹truncation›.";
+        let detail = "Both must be 0. To truncate, open the reader with ‹truncation›.";
         Err(Error::argument(message).with_detail(detail))
     }
 
-    /// Whether any workers can go on from where the reader stands, each sequence being read once:
-    /// in lockstep all of them stand there, and a single worker has read whatever lies before.
+    /// Whether any workers can continue from this position so that each sequence is read once: in
+    /// lockstep, all workers are at this position, and a single worker has read everything before
+    /// it.
     fn fits_any_workers(&self, read: &ReadConfig) -> bool {
         let is_alone = read.workers == 1 && self.delivered.queues.is_empty() && !self.inspection.is_listed();
         let is_between = self.progress().is_ok_and(|progress| progress.delivered == 0 && progress.sweep == 0);
         self.lockstep || is_alone || is_between || self.is_at_common_end()
     }
 
-    /// Refuses other workers than those of a checkpoint that was just restored, if they would lose
-    /// and repeat sequences.
+    /// Rejects workers other than those of a checkpoint that was just restored, if they would lose
+    /// or repeat sequences.
     fn check_bound(&self, config: &ReadConfig) -> Result<()> {
         let Some((workers, rank)) = self.bound.filter(|bound| *bound != (config.workers, config.rank)) else {
             return Ok(());
         };
         let message = format!(
-            "The checkpoint is that of worker {rank} of {workers} in the middle of an epoch, and worker {} of {} cannot go on from there.",
+            "The checkpoint was taken by worker {rank} of {workers} in the middle of an epoch, and worker {} of {} cannot continue from there.",
             config.rank, config.workers
         );
-        let detail = "Each worker goes through the data at a pace of its own, so sequences would be lost and others repeated. Restore the \
+        let detail = "Each worker reads at its own pace, so sequences would be lost and others repeated. Restore the \
                       checkpoint of this worker, save checkpoints at the end of an epoch, or let the workers read in lockstep.";
         Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
     }
 
-    /// Refuses minibatches that no memory can hold.
+    /// Rejects minibatches that exceed any memory.
     fn check_capacity(&self, epoch: &Epoch, read: &ReadConfig) -> Result<()> {
         if self.is_truncated {
             return Ok(());
@@ -465,7 +477,7 @@ impl Reader {
         Capacity { streams: &self.streams, sizes, is_listed }.check(epoch, read)
     }
 
-    /// Epoch and configuration in force, if the reader can be used at all.
+    /// Returns the current epoch and configuration, if the reader can be used at all.
     fn epoch(&self) -> Result<(Epoch, ReadConfig)> {
         self.check_process()?;
         self.epoch.ok_or_else(|| {
@@ -480,12 +492,12 @@ impl Reader {
         if self.process.is_current() {
             return Ok(());
         }
-        Err(Error::state("The reader was created before this process was forked; create another one here.")
+        Err(Error::state("The reader was created before this process was forked; create a new one here.")
             .with_detail("A forked process has the memory of a reader, but not its threads."))
     }
 
-    /// Takes the pipeline back from the thread, to where the minibatch last delivered ended. Minibatches that were read
-    /// ahead are dropped; if one ended in an error, the error comes again when it is read.
+    /// Takes the pipeline back from the thread, to the end of the last delivered minibatch. Drops
+    /// prefetched minibatches; an error among them occurs again when that minibatch is read.
     fn recall(&mut self) -> Result<&mut Pipeline> {
         self.check_process()?;
         if self.engine.recall()? && self.unsettled == Unsettled::Nothing {
@@ -495,21 +507,22 @@ impl Reader {
         self.engine.pipeline().ok_or_else(unusable)
     }
 
-    /// Brings the pipeline, unless the thread has it, to where the minibatch last delivered ended.
+    /// Moves the pipeline, unless the thread has it, to the end of the last delivered minibatch.
     fn settle(&mut self) -> Result<()> {
         let Some(pipeline) = self.engine.pipeline() else { return Ok(()) };
         match (self.unsettled, &self.epoch) {
             (Unsettled::Nothing, _) => return Ok(()),
             (Unsettled::Position | Unsettled::Beyond, _) => pipeline.resume(&self.delivered)?,
             (Unsettled::Epoch, Some((epoch, read))) => _ = pipeline.restore(epoch, read, &self.delivered)?,
-            // The first epoch is still to be started, and that sets everything.
+            // The first epoch is not started yet, and starting it sets everything.
             (Unsettled::Epoch, None) => {}
         }
         self.unsettled = Unsettled::Nothing;
         Ok(())
     }
 
-    /// Changes where the pipeline stands, and how it goes on. If that is cancelled, or ends for lack of memory, the next call undoes it first.
+    /// Changes the pipeline's position or configuration. If that is cancelled, or fails for lack of
+    /// memory, the next call undoes it first.
     fn change<R>(&mut self, work: impl FnOnce(&mut Pipeline) -> Result<R>) -> Result<R> {
         let mut is_begun = false;
         let changed = self.run(|reader| {
@@ -524,7 +537,7 @@ impl Reader {
         changed
     }
 
-    /// Runs a call, which the reader's canceller ends if it has one.
+    /// Runs a call, which can be cancelled if the reader has a canceller.
     fn run<R>(&mut self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
         match self.canceller.clone() {
             Some(canceller) => canceller.run(|| work(self)),
@@ -533,7 +546,7 @@ impl Reader {
         .map_err(|error| self.worded(error))
     }
 
-    /// An error in the words of the front end that the reader was opened with.
+    /// Translates an error to the terms of the reader's front end.
     fn worded(&self, error: Error) -> Error {
         error.in_words_of(self.log.front_end)
     }
@@ -544,7 +557,7 @@ impl Drop for Reader {
         // SAFETY: the engine is not used again; this is the only place that takes it.
         let engine = unsafe { ManuallyDrop::take(&mut self.engine) };
         if self.process.is_current() {
-            // A minibatch that is assembled ahead may wait for a table that grows.
+            // Prefetching may be waiting for an incremental table.
             self.facts.cancel();
             return drop(engine);
         }
@@ -553,7 +566,7 @@ impl Drop for Reader {
 }
 
 /// Whether each sequence is one image, so that there is nothing to truncate: CNTK 2.7 then packs
-/// frames, although the configuration says 'truncated = true'.
+/// frames in spite of 'truncated = true'.
 fn has_images_alone(options: &ReaderSettings) -> bool {
     options.packing == Packing::Frame
         && matches!(options.deserializers.as_slice(), [one] if one.facts().has_images)

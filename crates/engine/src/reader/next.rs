@@ -1,6 +1,5 @@
-//! Delivers minibatches: one after the other as CNTK does, or step by step to the end of the epoch.
-//! Everything that a binding has to know about a minibatch (data or not, last or not) is decided
-//! here.
+//! Delivers minibatches, either as CNTK does, or as training steps up to the end of the epoch. All
+//! decisions that bindings rely on (data or not, last or not) are made here.
 
 use super::barren::{self, BarrenSweep};
 use super::engine::unusable;
@@ -12,51 +11,50 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 impl Reader {
-    /// Reads the next minibatch, as CNTK's GetMinibatch does. It may have no data, and past the end
-    /// of the epoch it never has: [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these
-    /// apart. [`Reader::next`] leaves out the minibatches that are no step.
+    /// Reads the next minibatch, like CNTK's GetMinibatch. It may have no data, and never has past
+    /// the end of the epoch; [`Minibatch::is_step`] and [`Minibatch::end_of_epoch`] tell these
+    /// cases apart. [`Reader::next`] skips minibatches that are not steps.
     ///
-    /// After an error in the data the reader goes on after the sequences that could not be
-    /// delivered, as CNTK 2.7 does. An error of the kind
-    /// [`ErrorKind::Io`](cntk_reader_core::ErrorKind::Io) or
-    /// [`ErrorKind::Memory`](cntk_reader_core::ErrorKind::Memory) may pass: the next read tries to
-    /// deliver the same minibatch. A file that is missing, or that this process may not read, stays
-    /// so, and the reader goes on as after an error in the data.
+    /// After an error in the data, reading continues after the sequences that could not be
+    /// delivered, as in CNTK 2.7. Errors of the kinds
+    /// [`ErrorKind::Io`](cntk_reader_core::ErrorKind::Io) and
+    /// [`ErrorKind::Memory`](cntk_reader_core::ErrorKind::Memory) may be transient: the next read
+    /// retries the same minibatch. Missing files and missing permissions are not transient, and are
+    /// treated like errors in the data.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.prepare(None)?;
         self.deliver()
     }
 
-    /// Waits until [`Reader::read`] does not have to wait, but no longer than `patience`. Returns
-    /// whether a minibatch, or an error in its place, is ready. It stays so until it is read, and
-    /// reading goes on on a thread of the reader's while the caller does something else. Only if
-    /// that thread cannot be started, and after a call that failed or was cancelled, whose effects
-    /// are undone first, may this take longer.
+    /// Waits until [`Reader::read`] would not block, for at most `patience`. Returns whether a
+    /// minibatch, or an error in its place, is ready. It stays ready until it is read, and
+    /// meanwhile a thread of the reader continues reading. May take longer than `patience` if that
+    /// thread cannot be started, and after a failed or cancelled call, whose effects are undone
+    /// first.
     pub fn wait(&mut self, patience: Duration) -> Result<bool> {
         self.prepare(Some(deadline(patience)))
     }
 
-    /// Whether [`Reader::next`] does not have to wait: a minibatch is ready, or an error in its
-    /// place, or the epoch is over.
+    /// Whether [`Reader::next`] would not block: a minibatch or an error is ready, or the epoch is
+    /// over.
     pub fn is_next_ready(&self) -> bool {
         self.is_ended || self.is_read_ready()
     }
 
-    /// Whether [`Reader::read`] does not have to wait.
+    /// Whether [`Reader::read`] would not block.
     pub fn is_read_ready(&self) -> bool {
         self.unsettled != Unsettled::Beyond && self.engine.is_ready()
     }
 
-    /// Waits, on this thread, until [`Reader::read`] does not have to wait. Unlike
-    /// [`Reader::wait`], which takes a thread of the reader's, this costs no more than reading
-    /// does.
+    /// Blocks until [`Reader::read`] would not block. Costs no more than reading, unlike
+    /// [`Reader::wait`], which uses a thread of the reader.
     pub fn make_ready(&mut self) -> Result<()> {
         self.prepare(None).map(drop)
     }
 
-    /// The next step of the epoch: a minibatch with data or, in lockstep, one that all workers take
-    /// part in. `None` at the end of the epoch, again and again. Errors are those of
-    /// [`Reader::read`]; the next call goes on after them.
+    /// Returns the next step of the epoch: a minibatch with data or, in lockstep, one in which all
+    /// workers take part. Returns `None` at the end of the epoch, and on every later call. Fails
+    /// like [`Reader::read`]; the next call continues after the error.
     #[expect(clippy::should_implement_trait, reason = "an error does not end the steps of a reader")]
     pub fn next(&mut self) -> Result<Option<Minibatch>> {
         match self.step(None)? {
@@ -65,8 +63,8 @@ impl Reader {
         }
     }
 
-    /// [`Reader::next`], which waits no longer than `patience`. If it is pending, nothing is lost:
-    /// a later call delivers what this one has waited for. As to exceptions, see [`Reader::wait`].
+    /// Like [`Reader::next`], but waits for at most `patience`. If the result is pending, nothing
+    /// is lost: a later call delivers the minibatch. See [`Reader::wait`] for exceptions.
     pub fn next_within(&mut self, patience: Duration) -> Result<Poll<Option<Minibatch>>> {
         self.step(Some(deadline(patience)))
     }
@@ -86,8 +84,7 @@ impl Reader {
         Ok(Poll::Ready(None))
     }
 
-    /// Waits until a minibatch, or an error in its place, is ready. False if none is at the
-    /// deadline.
+    /// Waits until a minibatch, or an error in its place, is ready. Returns false at the deadline.
     fn prepare(&mut self, deadline: Option<Instant>) -> Result<bool> {
         self.epoch()?;
         if self.unsettled == Unsettled::Beyond {
@@ -99,7 +96,7 @@ impl Reader {
         }
     }
 
-    /// Hands out what is ready.
+    /// Delivers the minibatch that is ready.
     fn deliver(&mut self) -> Result<Minibatch> {
         self.take_ready().map_err(|error| self.worded(error))
     }
@@ -117,7 +114,7 @@ impl Reader {
             self.inspection.end_sweep();
         }
         if minibatch.is_err() {
-            // Which says enough.
+            // The error already reports the problem.
             self.move_barren(BarrenSweep::begin);
         }
         let mut minibatch = minibatch?;
@@ -128,14 +125,14 @@ impl Reader {
         self.is_ended = minibatch.end_of_epoch;
         self.state = match self.state {
             _ if self.is_ended && !minibatch.is_step => EpochState::Over,
-            // Other workers have more to read.
+            // Other workers have more data.
             EpochState::Over => EpochState::Started,
             state => state,
         };
         Ok(minibatch)
     }
 
-    /// The error of a sweep that delivers nothing, if the minibatch read last ends one.
+    /// Returns an error if the last minibatch completes a sweep without data.
     fn check_barren(&mut self, minibatch: &Minibatch) -> Option<Error> {
         let barren = self.barren.as_mut()?;
         if !minibatch.streams.is_empty() {
@@ -156,7 +153,7 @@ impl Reader {
     }
 }
 
-/// The moment at which patience ends. Centuries are enough where it would not be a moment.
+/// Returns the end of the waiting time, or a time far in the future if it overflows.
 fn deadline(patience: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()))

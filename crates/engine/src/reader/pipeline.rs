@@ -1,4 +1,5 @@
-//! The pipeline: timeline, chunks and packer, one batch of minibatches per read. Reads nothing ahead but chunks.
+//! The pipeline: timeline, chunks and packer. Reads one batch of minibatches at a time, and
+//! prefetches only chunks.
 
 use super::checkpoint::Progress;
 use super::epoch::{Epoch, ReadConfig};
@@ -32,37 +33,37 @@ use std::time::Instant;
 
 /// Everything between the deserializer and the minibatch.
 pub(super) struct Pipeline {
-    source: Source,
+    source: PipelineSource,
     packer: Box<dyn Packer>,
     packing: Packing,
     /// See [`ReaderSettings::lanes_by_epoch`].
     lanes_by_epoch: Option<Vec<u64>>,
-    /// Packs several minibatches in parallel, where each can be packed without the ones before it.
+    /// Packs several minibatches in parallel, if they are independent of each other.
     parallel: ParallelPacker,
 }
 
-/// The timeline with the chunks it needs: what the packer is fed from.
-struct Source {
+/// The packer's feed: the timeline with its chunks.
+struct PipelineSource {
     deserializer: Arc<dyn ChunkSource>,
     selector: Selector,
-    /// The minibatches of the batch that is being read.
+    /// The minibatches of the current batch.
     plan: Plan,
-    /// Those of the batch after it, which are selected while it is packed.
+    /// The minibatches of the next batch, which are selected while the current one is packed.
     ahead: Plan,
-    /// Fetches sequences from chunks that do not have them ready; `None` if every chunk does.
+    /// Fetches sequences from chunks that do not hold them ready to use; `None` if all chunks do.
     fetcher: Option<Fetcher>,
     truncated: bool,
     invalid: InvalidSequences,
     /// See [`Progress::selected`].
     selected: u64,
-    /// The number of the batch that is being read.
+    /// The number of the current batch.
     batch: u64,
 }
 
-/// The invalid sequences so far.
+/// Counts invalid sequences.
 struct InvalidSequences {
     count: u64,
-    /// How many are tolerated; one more is an error.
+    /// Number tolerated; one more is an error.
     tolerated: u64,
 }
 
@@ -81,7 +82,7 @@ impl Pipeline {
         let threads = options.multithreaded.then(|| pool.threads());
         let selector = Selector::new(TimelineSource::new(options, deserializer, pool)?);
         let deserializer = deserializer.source();
-        // Minibatches whose sequences are fetched are packed one by one.
+        // With fetched sequences, minibatches are packed one by one.
         let is_fetched = deserializer.facts().is_fetched;
         let copying = threads.filter(|_| is_fetched).map_or(1, |threads| threads.min(cpus()));
         let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
@@ -103,7 +104,7 @@ impl Pipeline {
                 Box::new(packer.of_memory(memory).explained(explain))
             }
         };
-        let source = Source {
+        let source = PipelineSource {
             deserializer,
             selector,
             plan: Plan::default(),
@@ -123,8 +124,8 @@ impl Pipeline {
         })
     }
 
-    /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the
-    /// place of the epoch's.
+    /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and
+    /// right splice replace the epoch's.
     pub(super) fn start_epoch(&mut self, epoch: &Epoch) -> Result<Epoch> {
         let mut epoch = *epoch;
         if let Packing::Truncated { length, right_splice } = self.packing {
@@ -135,7 +136,7 @@ impl Pipeline {
             epoch = epoch.truncated_to_its_minibatch_size(lanes)?;
         }
         epoch.read.workers().check()?;
-        // An epoch that is refused leaves everything as it was.
+        // A rejected epoch changes nothing.
         self.packer.check(&epoch.read.pack())?;
         self.source.start_epoch(&epoch)?;
         self.packer.configure(&epoch.read.pack())?;
@@ -149,28 +150,32 @@ impl Pipeline {
         self.source.selector.timeline.configure(&config.workers())
     }
 
-    /// What a caller needs to help while another thread has the pipeline.
+    /// Returns a handle with which a caller helps while another thread has the pipeline.
     pub(super) fn waiting_caller(&self) -> WaitingCaller {
         self.parallel.waiting_caller()
     }
 
-    /// Reads up to `wanted` minibatches into an empty batch, which up to `threads` threads pack.
+    /// Reads up to `wanted` minibatches into an empty batch, packing on up to `threads` threads.
     pub(super) fn read(&mut self, wanted: usize, threads: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
         self.source.begin_batch();
-        // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
+        // Packing reads the arrays of users' chunks in place, so the process must not exit
+        // meanwhile.
         let inside = self.source.deserializer.facts().is_foreign.then(exit::enter);
         if let Some(None) = inside {
             let error = exit::refusal("nothing is read any more");
             return self.deliver(Err(error), batch);
         }
         let failure = match (self.packer.spec(), &self.source) {
-            (Some((spec, limits)), Source { selector, fetcher: None, .. }) if selector.is_global() => {
+            (Some((spec, limits)), PipelineSource { selector, fetcher: None, .. })
+                if selector.is_global() =>
+            {
                 let spec = Arc::clone(spec);
                 let (planned, failure) = self.source.plan(limits, wanted);
-                // After a failure the timeline stays where that is delivered.
+                // After a failure, the timeline stays at its position for delivery.
                 let ahead = if failure.is_none() && self.source.plan.goes_on() { wanted } else { 0 };
-                // What was selected is packed in any case, which is soon done: nobody else would.
+                // Always pack the selected sequences, even if cancelled: no other thread will, and
+                // it is fast.
                 let packed = cancel::apart(|| self.pack((spec, limits), planned, ahead, threads, batch));
                 failure.or(packed.err())
             }
@@ -182,21 +187,22 @@ impl Pipeline {
         batch.took = start.elapsed();
     }
 
-    /// Whether a selection was drawn that has not been delivered.
+    /// Whether there is an undelivered selection.
     pub(super) fn is_ahead(&self) -> bool {
-        let Source { selector, plan, ahead, .. } = &self.source;
+        let PipelineSource { selector, plan, ahead, .. } = &self.source;
         selector.is_ahead() || !plan.is_empty() || !ahead.is_empty()
     }
 
     fn deliver(&mut self, minibatch: Result<Minibatch>, batch: &mut PrefetchBatch) {
         batch.ready.push_back(match self.progress(std::mem::take(&mut batch.spare)) {
             Ok(progress) => Assembled { minibatch, progress },
-            // The reader goes back to where the minibatch before it ended.
+            // The reader returns to the end of the previous minibatch.
             Err(error) => Assembled { minibatch: Err(error), progress: Progress::default() },
         });
     }
 
-    /// Packs minibatches that are planned, and appends them to the batch in order. Plans up to `wanted_ahead` of the next batch meanwhile.
+    /// Packs planned minibatches, and appends them to the batch in order. Meanwhile, plans up to
+    /// `wanted_ahead` minibatches of the next batch.
     fn pack(
         &mut self,
         (spec, limits): (Arc<PackSpec>, Limits),
@@ -205,14 +211,15 @@ impl Pipeline {
         threads: usize,
         batch: &mut PrefetchBatch,
     ) -> Result<()> {
-        let Source { deserializer, selector, plan, ahead, invalid, selected, batch: number, .. } =
+        let PipelineSource { deserializer, selector, plan, ahead, invalid, selected, batch: number, .. } =
             &mut self.source;
         let TimelineSource::Global(_, store) = &selector.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
         let context = PackContext { spec, deserializer: Arc::clone(deserializer), chunks };
         let plan_ahead = || selector.fill_ahead(ahead, limits, wanted_ahead);
         self.parallel.pack(plan.taken(planned), &context, threads, plan_ahead, |planned, packed| {
-            // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
+            // An excess of invalid sequences takes precedence over packing errors: CNTK counts
+            // before it packs.
             let counted = invalid.add(packed.invalid, packed.delivers);
             *selected += planned.selection.sequences.len() as u64;
             let progress = Progress {
@@ -226,11 +233,11 @@ impl Pipeline {
         })
     }
 
-    /// Where the pipeline stands, for [`Pipeline::resume`]. `before` is overwritten: its memory is used again.
+    /// Returns the current progress, for [`Pipeline::resume`]. Reuses the memory of `before`.
     pub(super) fn progress(&self, before: Progress) -> Result<Progress> {
         let mut queues = before.queues;
         self.packer.queued(&mut queues)?;
-        let Source { selector, invalid, selected, batch, .. } = &self.source;
+        let PipelineSource { selector, invalid, selected, batch, .. } = &self.source;
         Ok(Progress {
             position: selector.timeline.position(),
             invalid: invalid.count,
@@ -241,12 +248,12 @@ impl Pipeline {
         })
     }
 
-    /// Samples that the packer holds for later minibatches.
+    /// Returns the number of samples held by the packer for later minibatches.
     pub(super) fn held_samples(&self) -> u64 {
         self.packer.held_samples()
     }
 
-    /// Continues at the position that CNTK's state names. Queued sequences are dropped.
+    /// Continues at the position in CNTK's state. Drops queued sequences.
     pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.source.forget_planned();
         match &mut self.source.selector.timeline {
@@ -264,15 +271,15 @@ impl Pipeline {
         }
     }
 
-    /// Forgets the errors in the data that were counted so far.
+    /// Resets the count of errors in the data.
     pub(super) fn forget_errors(&mut self) {
         if let TimelineSource::Global(_, store) = &mut self.source.selector.timeline {
             store.forget_errors();
         }
     }
 
-    /// The number of chunks, if they list their sequences when they are loaded and none of them has
-    /// any.
+    /// Returns the number of chunks if they list their sequences only when loaded and all are
+    /// empty.
     pub(super) fn empty_chunks(&self) -> Option<u32> {
         match &self.source.selector.timeline {
             TimelineSource::Global(..) => None,
@@ -280,7 +287,7 @@ impl Pipeline {
         }
     }
 
-    /// Where the epoch begins that was just started. Valid until the epoch's first read.
+    /// Returns the start of the epoch just started. Valid until the epoch's first read.
     pub(super) fn epoch_start(&self) -> EpochStart {
         let own = match &self.source.selector.timeline {
             TimelineSource::Global(..) => None,
@@ -289,7 +296,8 @@ impl Pipeline {
         EpochStart { first: self.source.selector.timeline.position().samples(), own }
     }
 
-    /// CNTK's names of the two numbers that describe a local timeline's window; empty texts for a global timeline.
+    /// Returns CNTK's names for the two numbers of a local timeline's window; empty for a global
+    /// timeline.
     pub(super) fn window_keys(&self) -> [&'static str; 2] {
         match &self.source.selector.timeline {
             TimelineSource::Global(..) => [""; 2],
@@ -297,19 +305,18 @@ impl Pipeline {
         }
     }
 
-    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline.
-    /// Errors in the data that only later batches have met are not counted any more: nobody has got
-    /// these batches, and their chunks are used again.
+    /// Returns exactly to a position at which [`Pipeline::progress`] was called on this pipeline.
+    /// Uncounts errors in the data that only occurred in later batches: these batches were not
+    /// delivered, and their chunks are used again.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
         let source = &mut self.source;
         self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
     }
 
-    /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another
-    /// pipeline. `epoch` is the epoch that was started there, and `read` the configuration that was
-    /// last in force. Returns where that epoch starts. If it fails, the pipeline is between the two
-    /// positions.
+    /// Moves a new pipeline to a position at which [`Pipeline::progress`] was called on another
+    /// pipeline, with the other's epoch and last configuration. Returns the start of that epoch. On
+    /// failure, the pipeline is left between the two positions.
     pub(super) fn restore(
         &mut self,
         epoch: &Epoch,
@@ -328,8 +335,8 @@ impl Pipeline {
     }
 }
 
-impl Source {
-    /// Refuses a checkpoint's queues if they name sequences that the data do not have.
+impl PipelineSource {
+    /// Fails if a checkpoint's queues name sequences that the data do not have.
     fn check(&mut self, queues: &[Queue]) -> Result<()> {
         for (id, _) in queues.iter().flat_map(|queue| &queue.sequences) {
             let sequences = match &mut self.selector.timeline {
@@ -341,7 +348,7 @@ impl Source {
             };
             if id.index >= sequences {
                 let message = "The checkpoint is damaged: it has sequences that the data do not have.";
-                let detail = "Restore an earlier checkpoint, with the data that it was made with.";
+                let detail = "Restore an earlier checkpoint, with its original data.";
                 return Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail));
             }
         }
@@ -354,13 +361,13 @@ impl Source {
         self.selector.timeline.start_epoch(&epoch.timeline())
     }
 
-    /// Takes over an epoch in whose middle it goes on, by [`Source::resume`].
+    /// Sets an epoch that [`PipelineSource::resume`] continues in its middle.
     fn enter_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.forget_planned();
         self.selector.timeline.enter_epoch(&epoch.timeline())
     }
 
-    /// Begins another batch.
+    /// Begins a new batch.
     fn begin_batch(&mut self) {
         self.batch += 1;
         if let TimelineSource::Global(_, store) = &mut self.selector.timeline {
@@ -368,7 +375,8 @@ impl Source {
         }
     }
 
-    /// Plans minibatches, and takes up to `wanted` of them from the plan. Returns where they are, and the failure that comes after them, if any.
+    /// Plans minibatches, and takes up to `wanted` of them from the plan. Returns their range, and
+    /// the failure that follows them, if any.
     fn plan(&mut self, limits: Limits, wanted: usize) -> (Range<usize>, Option<Error>) {
         if self.plan.is_empty() {
             std::mem::swap(&mut self.plan, &mut self.ahead);
@@ -377,7 +385,7 @@ impl Source {
         self.plan.take(wanted)
     }
 
-    /// Forgets what is selected, because the timeline goes somewhere else.
+    /// Drops selections, because the timeline is about to move.
     fn forget_planned(&mut self) {
         self.selector.forget();
         self.plan.clear();
@@ -393,7 +401,8 @@ impl Source {
         self.selector.timeline.resume(progress.position)
     }
 
-    /// Loads a sequence that the packer held when a checkpoint was made: its chunk, or the fetched sequence.
+    /// Loads a sequence that the packer held when a checkpoint was taken: its chunk, or the fetched
+    /// sequence.
     fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
         let chunk = self.selector.timeline.fetch(id.chunk)?;
         match &mut self.fetcher {
@@ -404,9 +413,9 @@ impl Source {
 }
 
 impl InvalidSequences {
-    /// Counts the invalid sequences of a minibatch. An error if they are too many and the minibatch
-    /// has others, as in CNTK 2.7; where nothing else is delivered, the reader compares at the end
-    /// of a sweep (`barren`).
+    /// Counts the invalid sequences of a minibatch. Fails if there are too many and the minibatch
+    /// has valid ones, as in CNTK 2.7. If it has none, the reader checks the limit at the end of a
+    /// sweep (`barren`).
     fn add(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.count += sequences;
         if !delivers || self.count <= self.tolerated {
@@ -416,15 +425,15 @@ impl InvalidSequences {
     }
 }
 
-/// The error of more invalid sequences than are tolerated.
+/// Returns the error for more invalid sequences than tolerated.
 pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
     // CNTK 2.7's message.
     let message = format!(
         "Number of invalid sequences '{count}' in the input exceeded the specified maximum number '{tolerated}'"
     );
     let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
-                  Warnings before this name them, and a check of the data lists all. Mend the data, or set ‹max_errors› of the reader \
-                  to the number of invalid sequences to be left out.";
+                  The warnings above name them, and a check of the data lists all of them. Fix the data, or set ‹max_errors› of the reader \
+                  to the number of invalid sequences to tolerate.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
 }
 
@@ -453,7 +462,7 @@ impl ReadConfig {
     }
 }
 
-impl Feed for Source {
+impl Feed for PipelineSource {
     fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
         self.selector.select(global, local, false)?;
         self.selected += self.selector.selection.sequences.len() as u64;
@@ -488,11 +497,11 @@ impl Feed for Source {
 
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         let failure = self.fetcher.as_mut().and_then(Fetcher::take_failure);
-        // An image that ends reading in CNTK must not go by without an error here.
+        // An image that makes CNTK fail must not pass without an error here.
         let ends_alone = failure.as_ref().is_some_and(|failure| failure.ends_alone);
         let counted = self.invalid.add(sequences, delivers || ends_alone);
         if counted.is_err() && ends_alone {
-            // The error is all that there is to them: the next read goes on behind them.
+            // The error replaces these sequences, and the next read continues after them.
             self.invalid.count -= sequences;
         }
         counted.map_err(|limit| match failure {

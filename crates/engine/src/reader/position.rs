@@ -1,21 +1,21 @@
-//! Where a reader stands, on a timeline of either kind, and the named numbers that CNTK makes of it.
+//! The position of a reader on either kind of timeline, and its representation in CNTK's state.
 
 use crate::randomize::Position;
 use crate::randomize::local::LocalPosition;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::{Error, Result};
 
-/// CNTK's name of the one entry in the state of a reader whose sequences are known beforehand.
+/// CNTK's name for the only entry in the state of a reader whose sequences are known in advance.
 pub const POSITION_KEY: &str = "minibatchSourcePosition";
 
-/// CNTK's names of entries in the state of a reader whose chunks list their sequences when they are loaded. Two more
-/// say where the current window begins: `currentChunkPosition` and `currentSequencePosition` without randomization,
-/// `chunkPosition` and `sweepIndex` with it.
+/// CNTK's names for entries in the state of a reader whose chunks list their sequences only when
+/// loaded. Two more give the start of the current window: `currentChunkPosition` and
+/// `currentSequencePosition` without randomization, `chunkPosition` and `sweepIndex` with it.
 pub const LOCAL_KEYS: [&str; 3] =
     ["baseSweepCount", "baseSampleCount", "baseCurrentSequencePositionInWindow"];
 
 /// CNTK's checkpoint state.
-pub type State = Vec<(&'static str, u64)>;
+pub type CntkState = Vec<(&'static str, u64)>;
 
 /// A position on either kind of timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ impl Default for ReaderPosition {
 }
 
 impl ReaderPosition {
-    /// CNTK's state; `window` names the two numbers of a window.
-    pub(super) fn state(&self, window: [&'static str; 2]) -> State {
+    /// Returns CNTK's state. `window` gives the names for the two numbers of a window.
+    pub(super) fn state(&self, window: [&'static str; 2]) -> CntkState {
         match self {
             ReaderPosition::Global(position) => vec![(POSITION_KEY, position.samples)],
             ReaderPosition::Local(position) => window
@@ -43,7 +43,8 @@ impl ReaderPosition {
         }
     }
 
-    /// Samples before it: of all workers on a global timeline, of this one on a local timeline.
+    /// Returns the number of samples before the position: of all workers on a global timeline, of
+    /// this worker on a local one.
     pub(super) fn samples(&self) -> u64 {
         match self {
             ReaderPosition::Global(position) => position.samples,
@@ -51,7 +52,7 @@ impl ReaderPosition {
         }
     }
 
-    /// The numbers that a checkpoint has: first which kind, then always as many.
+    /// Returns the numbers stored in a checkpoint: the kind, then a fixed number of fields.
     pub(super) fn numbers(&self) -> [u64; 6] {
         match *self {
             ReaderPosition::Global(Position { samples, counter }) => [0, samples, counter, 0, 0, 0],
@@ -61,7 +62,7 @@ impl ReaderPosition {
         }
     }
 
-    /// What [`ReaderPosition::numbers`] gave.
+    /// Decodes the result of [`ReaderPosition::numbers`].
     pub(super) fn from_numbers(numbers: [u64; 6]) -> Option<ReaderPosition> {
         match numbers {
             [0, samples, counter, 0, 0, 0] => Some(ReaderPosition::Global(Position { samples, counter })),
@@ -76,10 +77,9 @@ impl ReaderPosition {
     }
 }
 
-const EXPECTED: &str =
-    "Expected are the names and numbers that the state of a reader with these options has.";
+const EXPECTED: &str = "Expected the names and numbers in the state of a reader with these options.";
 
-/// The position in samples in CNTK's state.
+/// Returns the position in samples in CNTK's state.
 pub(super) fn samples_of(state: &[(&str, u64)]) -> Result<u64> {
     find(state, POSITION_KEY).ok_or_else(|| {
         // CNTK 2.7's words.
@@ -88,7 +88,7 @@ pub(super) fn samples_of(state: &[(&str, u64)]) -> Result<u64> {
     })
 }
 
-/// The position on a local timeline in CNTK's state.
+/// Returns the position on a local timeline in CNTK's state.
 pub(super) fn local_position_of(state: &[(&str, u64)], window: [&str; 2]) -> Result<LocalPosition> {
     let get = |key: &str| {
         find(state, key).ok_or_else(|| {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_written_and_read_back() {
+    fn positions_round_trip() {
         let local = LocalPosition { window: [1, 2], sweeps: 3, samples: 4, entries: 5 };
         for position in
             [ReaderPosition::Global(Position { samples: 7, counter: 8 }), ReaderPosition::Local(local)]

@@ -1,60 +1,60 @@
-//! Minibatches that are read together, and how many these are.
+//! Batches of minibatches, and their size.
 //!
-//! To hand work to another thread and take it back costs about as much as packing several small minibatches. So they are
-//! read in batches, which several threads pack, and which another thread reads while the caller takes them one by one.
-//! A batch never goes beyond a move of the window, an error, or the end of an epoch.
+//! Handing work to another thread and taking it back costs about as much as packing several small
+//! minibatches. So minibatches are read in batches, which several threads pack, and which another
+//! thread prefetches while the caller takes minibatches one by one. A batch never extends past a
+//! move of the window, an error, or the end of an epoch.
 
 use super::checkpoint::Progress;
-use crate::pack::{MOST_AT_ONCE, Minibatch};
+use crate::pack::{MAX_AT_ONCE, Minibatch};
 use cntk_reader_core::runtime::cancel;
 use cntk_reader_core::{Error, Result};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Each thread that packs gets about this many bytes of a batch: what is written should still be in the caches of the processor when it
-/// is read, and up to three batches are in memory at a time. (Were layouts not counted, 114 MB instead of 70 would stay resident after the
-/// 40 readers of `tests/memory.rs`, whose minibatches have single samples of four streams.)
+/// Approximate number of bytes of a batch for each packing thread, layouts included. Minibatches
+/// should still be in cache when they are read, and up to three batches are in memory at a time.
 ///
-/// All threads get as many minibatches. Were they given as many as are this large together, two threads would often get three of them, and
-/// the third would take as long as the first two: later sweeps by two threads over minibatches of 90 to 350 KB take 0.74 to 1.0 of
-/// the time now.
+/// All threads get the same number of minibatches. Otherwise, two threads would often get three
+/// minibatches, and the third would take as long as the first two.
 const LARGE: usize = 1 << 19;
 
-/// Minibatches of up to this many bytes are packed by one thread each, however large the batch gets: of larger ones, one at a time, threads
-/// copy parts, which takes less memory. (Parts of smaller ones take longer, because threads wait for each other, and one of them looks up all
-/// sequences: features of speech in minibatches of 640 KB 1.34 of the time, two threads, rows of small whole numbers in minibatches of 2 MB
-/// 1.3.)
+/// Size in bytes up to which each minibatch is packed by one thread, regardless of the size of the
+/// batch. Larger ones are packed one at a time, with threads copying parts, which takes less
+/// memory. (For smaller ones, copying parts is 30 % slower, because threads wait for each other,
+/// and one of them looks up all sequences.)
 const WHOLE: usize = 1 << 22;
 
-/// Minibatches of a batch for each thread that packs, at most, however small they are: enough that what a batch costs is little beside packing
-/// them. (Minibatches of 1 to 10 KB: in CNTK's place with 2 CPUs, 128 together instead of 32 take 0.75 to 0.9 of the time of later sweeps;
-/// with 16 threads 512 instead of 128 take 0.86 to 0.97.)
-const MOST_EACH: usize = 64;
+/// Maximum number of minibatches in a batch for each packing thread: enough to make the cost of a
+/// batch small compared with packing. (For minibatches of 1 to 10 KB and 2 CPUs, 16 per thread are
+/// 10 to 30 % slower.)
+const MAX_EACH: usize = 64;
 
-/// A minibatch, or the error in its place, and where the pipeline stood after it.
+/// A minibatch, or the error in its place, and the progress of the pipeline after it.
 pub(super) struct Assembled {
     pub minibatch: Result<Minibatch>,
     pub progress: Progress,
 }
 
-/// Minibatches in their order.
+/// Minibatches in order.
 #[derive(Default)]
 pub(super) struct PrefetchBatch {
     pub ready: VecDeque<Assembled>,
-    /// How long it took to read all of them.
+    /// The time taken to read all of them.
     pub took: Duration,
-    /// A progress that is not needed any more, for its memory.
+    /// A discarded progress, to reuse its memory.
     pub spare: Progress,
 }
 
 impl PrefetchBatch {
-    /// Whether more can be read after it at once: it has no error, and not the end of the epoch.
+    /// Whether another batch can follow immediately: this one contains neither an error nor the end
+    /// of the epoch.
     pub(super) fn goes_on(&self) -> bool {
         let last = self.ready.back().map(|last| &last.minibatch);
         last.is_some_and(|last| last.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch))
     }
 
-    /// Takes the error of a read that was cancelled, which is always the last one.
+    /// Takes the error of a cancelled read, which is always the last item.
     pub(super) fn pop_cancelled(&mut self) -> Option<Error> {
         self.ready.back().filter(|last| cancel::ended(&last.minibatch))?;
         self.ready.pop_back()?.minibatch.err()
@@ -67,38 +67,40 @@ impl PrefetchBatch {
         next
     }
 
-    /// Bytes of its largest minibatch.
+    /// Returns the size in bytes of its largest minibatch.
     fn largest(&self) -> usize {
         let minibatches = self.ready.iter().filter_map(|assembled| assembled.minibatch.as_ref().ok());
         minibatches.map(Minibatch::bytes).max().unwrap_or(0)
     }
 }
 
-/// How many minibatches a batch has; depends on nothing but the sizes of those before it and the number of threads that pack.
+/// Chooses the number of minibatches in a batch. Depends only on the sizes of previous minibatches
+/// and the number of packing threads.
 pub(super) struct BatchSize {
-    /// Bytes of a minibatch, as they are expected.
+    /// Expected size of a minibatch in bytes.
     each: usize,
-    /// Minibatches of the next batch.
+    /// Number of minibatches in the next batch.
     pub wanted: usize,
 }
 
 impl BatchSize {
-    /// The first batch is one minibatch, so that the caller waits for no more.
+    /// The first batch has one minibatch, so that the caller does not wait for more.
     pub(super) const FIRST: BatchSize = BatchSize { each: 0, wanted: 1 };
 
-    /// The next batch after this one. One thread gains too where minibatches are tiny: what a batch costs is shared by all of them.
+    /// Computes the size of the batch after this one. Tiny minibatches gain even with one thread,
+    /// because they share the cost of a batch.
     pub(super) fn follow(&mut self, before: &PrefetchBatch, threads: usize) {
         self.expect(before.largest(), threads);
     }
 
-    /// Sequences of very different lengths come in any order, so the minibatch after small ones may be a large one, and a batch of these would
-    /// fill the caches and the memory. So the largest counts, for a while. With sequences of 1 to 1700 samples of 317 values, a later sweep
-    /// by one thread takes 0.51 of the time that it took when the mean of the batch before counted (two threads: 0.85), and
-    /// minibatches take 2 MB instead of 31.
+    /// Updates the expected size from the largest minibatch, with slow decay. Sequences of very
+    /// different lengths come in any order, so a large minibatch may follow small ones, and a batch
+    /// of large ones would fill caches and memory. With the mean size instead, sequences of 1 to
+    /// 1700 samples are half as fast and take 15 times the memory.
     fn expect(&mut self, largest: usize, threads: usize) {
         self.each = largest.max(self.each - self.each / 16);
-        let of_thread = LARGE.checked_div(self.each).unwrap_or(MOST_EACH).clamp(1, MOST_EACH);
-        self.wanted = if self.each <= WHOLE { (threads * of_thread).min(MOST_AT_ONCE) } else { 1 };
+        let of_thread = LARGE.checked_div(self.each).unwrap_or(MAX_EACH).clamp(1, MAX_EACH);
+        self.wanted = if self.each <= WHOLE { (threads * of_thread).min(MAX_AT_ONCE) } else { 1 };
     }
 }
 
@@ -119,7 +121,7 @@ mod tests {
         for _ in 0..200 {
             size.expect(LARGE / 1000, 1);
         }
-        assert_eq!(size.wanted, MOST_EACH);
+        assert_eq!(size.wanted, MAX_EACH);
     }
 
     #[test]
@@ -134,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn threads_get_as_many_minibatches() {
+    fn threads_get_equal_numbers_of_minibatches() {
         for (bytes, wanted) in
-            [(LARGE, 3), (LARGE / 2 + 1, 3), (LARGE / 2, 6), (LARGE / 3, 9), (1, 3 * MOST_EACH)]
+            [(LARGE, 3), (LARGE / 2 + 1, 3), (LARGE / 2, 6), (LARGE / 3, 9), (1, 3 * MAX_EACH)]
         {
             let mut size = BatchSize::FIRST;
             size.expect(bytes, 3);

@@ -1,4 +1,5 @@
-//! Which sequences the next minibatches have: they are selected, and their chunks loaded, before anything is packed.
+//! Selects the sequences of the next minibatches, and loads their chunks, before anything is
+//! packed.
 
 use super::listed::ListedChunks;
 use super::position::ReaderPosition;
@@ -22,18 +23,18 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct PlannedMinibatch {
     pub selection: Selection,
-    /// Where the timeline stood after the minibatch was selected.
+    /// The timeline's position after the selection.
     pub position: ReaderPosition,
 }
 
-/// Minibatches of one window that are selected before they are packed.
+/// Selected minibatches of one window, to be packed.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Others than those of `open` are kept for their memory.
+    /// Items outside of `open` are kept to reuse their memory.
     minibatches: Vec<PlannedMinibatch>,
-    /// Those that nobody has taken yet.
+    /// The minibatches not taken yet.
     open: Range<usize>,
-    /// What comes after them instead of a minibatch.
+    /// The error that follows them.
     failure: Option<Error>,
 }
 
@@ -47,7 +48,7 @@ impl Plan {
         self.failure = None;
     }
 
-    /// Appends a minibatch: gets its selection, and gives another one for its memory.
+    /// Appends a minibatch. Swaps `selection` with an old one, to reuse its memory.
     fn push(&mut self, selection: &mut Selection, position: ReaderPosition) {
         if self.open.is_empty() {
             self.open = 0..0;
@@ -62,42 +63,43 @@ impl Plan {
         }
     }
 
-    /// Takes the next minibatches, up to `wanted`. Returns where they are, and the failure that comes after them, if any.
+    /// Takes up to `wanted` minibatches. Returns their range, and the failure that follows them, if
+    /// any.
     pub(super) fn take(&mut self, wanted: usize) -> (Range<usize>, Option<Error>) {
         let taken = self.open.start..self.open.end.min(self.open.start + wanted);
         self.open.start = taken.end;
         (taken, self.failure.take_if(|_| self.open.is_empty()))
     }
 
-    /// Minibatches that were taken.
+    /// Returns minibatches that were taken.
     pub(super) fn taken(&self, taken: Range<usize>) -> &[PlannedMinibatch] {
         self.minibatches.get(taken).unwrap_or_default()
     }
 
-    /// Whether all that was planned is taken, and the epoch goes on.
+    /// Whether all planned minibatches were taken, and the epoch continues.
     pub(super) fn goes_on(&self) -> bool {
         self.is_empty() && !self.ends_epoch()
     }
 
-    /// Whether fewer than `wanted` minibatches are planned, and there may be more.
+    /// Whether fewer than `wanted` minibatches are planned and there may be more.
     fn lacks(&self, wanted: usize) -> bool {
         let is_complete = !self.open.is_empty() && self.ends_epoch();
         self.failure.is_none() && self.open.len() < wanted && !is_complete
     }
 
-    /// Whether the last minibatch that was planned ends the epoch.
+    /// Whether the last planned minibatch ends the epoch.
     fn ends_epoch(&self) -> bool {
         let last = self.open.end.checked_sub(1).and_then(|last| self.minibatches.get(last));
         last.is_some_and(|planned| planned.selection.end_of_epoch)
     }
 }
 
-/// Selects sequences of a timeline, and has their chunks loaded.
+/// Selects sequences of a timeline, and loads their chunks.
 pub(super) struct Selector {
     pub timeline: TimelineSource,
-    /// What was selected last.
+    /// The last selection.
     pub selection: Selection,
-    /// Whether `selection` was drawn and is left for the next window.
+    /// Whether `selection` is drawn but waits for the next window.
     is_drawn: bool,
 }
 
@@ -106,23 +108,23 @@ impl Selector {
         Selector { timeline, selection: Selection::default(), is_drawn: false }
     }
 
-    /// Whether it selects from a table of chunks.
+    /// Whether it selects from a chunk table.
     pub(super) fn is_global(&self) -> bool {
         matches!(self.timeline, TimelineSource::Global(..))
     }
 
-    /// Whether a selection was drawn that nobody has got.
+    /// Whether a selection is drawn but not used yet.
     pub(super) fn is_ahead(&self) -> bool {
         self.is_drawn
     }
 
-    /// Forgets what is drawn, because the timeline goes somewhere else.
+    /// Drops a drawn selection, because the timeline is about to move.
     pub(super) fn forget(&mut self) {
         self.is_drawn = false;
     }
 
-    /// Plans minibatches of one window until `wanted` are planned, or what comes next fails. With `moves`, the window may move before the
-    /// first one.
+    /// Plans minibatches of one window until `wanted` are planned, or until a failure. With
+    /// `moves`, the window may move before the first one.
     pub(super) fn fill(&mut self, plan: &mut Plan, limits: Limits, wanted: usize, moves: bool) {
         while plan.lacks(wanted) {
             let stays = !moves || !plan.open.is_empty();
@@ -134,7 +136,8 @@ impl Selector {
         }
     }
 
-    /// Plans minibatches while those before them are packed: of the same window, and without waiting for anything.
+    /// Plans minibatches while previous ones are packed: only in the same window, and without
+    /// waiting.
     pub(super) fn fill_ahead(&mut self, plan: &mut Plan, limits: Limits, wanted: usize) {
         if let TimelineSource::Global(_, store) = &self.timeline
             && store.knows_all_chunks()
@@ -143,8 +146,9 @@ impl Selector {
         }
     }
 
-    /// Selects the next sequences, and loads their chunks if they are not in memory. With `stays`, the window does not move:
-    /// returns false if the sequences need another window, and keeps the selection for the next call.
+    /// Selects the next sequences, and loads their chunks if they are not in memory. With `stays`,
+    /// the window must not move: returns false if the sequences need another window, and keeps the
+    /// selection for the next call.
     pub(super) fn select(&mut self, global: u64, local: u64, stays: bool) -> Result<bool> {
         match &mut self.timeline {
             TimelineSource::Global(timeline, store) => {
@@ -166,11 +170,11 @@ impl Selector {
     }
 }
 
-/// A timeline of one of the two kinds, with the store that goes with it.
+/// A timeline of either kind, with its chunk store.
 pub(super) enum TimelineSource {
-    /// Over a table of chunks.
+    /// Over a chunk table.
     Global(Box<dyn Timeline>, Box<ChunkStore>),
-    /// Over chunks that list their sequences when they are loaded.
+    /// Over chunks that list their sequences only when loaded.
     Local(Box<LocalTimeline>, ListedChunks),
 }
 
@@ -205,7 +209,7 @@ impl TimelineSource {
         }
     }
 
-    /// Takes over an epoch in whose middle it goes on, by [`TimelineSource::resume`].
+    /// Sets an epoch that [`TimelineSource::resume`] continues in its middle.
     pub(super) fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         match self {
             TimelineSource::Global(timeline, _) => timeline.start_epoch(epoch),
@@ -227,7 +231,7 @@ impl TimelineSource {
         }
     }
 
-    /// The sweep, from 0, that the timeline is in.
+    /// Returns the current sweep, from 0.
     pub(super) fn sweep(&self) -> u64 {
         match self {
             TimelineSource::Global(timeline, store) => {
@@ -246,8 +250,8 @@ impl TimelineSource {
                 timeline.resume(position)
             }
             _ => {
-                let message = "The checkpoint is of another kind of timeline.";
-                let detail = "Restore it with the data and the options that it was made with.";
+                let message = "The checkpoint is for a different kind of timeline.";
+                let detail = "Restore it with the original data and options.";
                 Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
             }
         }
@@ -260,7 +264,7 @@ impl TimelineSource {
         }
     }
 
-    /// The loaded chunks, by chunk id.
+    /// Returns the loaded chunks, by chunk id.
     pub(super) fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
         match self {
             TimelineSource::Global(_, store) => store.chunks(),

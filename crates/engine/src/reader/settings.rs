@@ -1,4 +1,4 @@
-//! Everything that a reader is built from.
+//! The settings of a reader.
 
 use crate::pack::Packing;
 use crate::randomize::{Order, Pace};
@@ -9,14 +9,14 @@ use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::written::Written;
 use std::sync::Arc;
 
-/// Everything a reader is built from.
+/// The settings from which a reader is built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReaderSettings {
-    /// Which kind of configuration this was.
+    /// The kind of the configuration.
     pub shape: Shape,
-    /// The deserializers in the order of the configuration; the first one is primary.
+    /// The deserializers in configuration order; the first one is primary.
     pub deserializers: Vec<Box<dyn Format>>,
-    /// Changes to the samples of opened deserializers, in the order of the deserializers.
+    /// Adapters for the samples of opened deserializers, in the order of the deserializers.
     pub adapters: Vec<Arc<dyn Adapter>>,
     /// Keys of sequences are numbers (`useNumericSequenceKeys`).
     pub numeric_keys: bool,
@@ -26,16 +26,18 @@ pub struct ReaderSettings {
     pub order: Order,
     /// How minibatches are packed.
     pub packing: Packing,
-    /// Truncated minibatches are as long as the epoch's minibatch size says, and have this many lanes: one number for
-    /// each epoch, of which the last one counts for all later epochs. `None`: `packing` has the length.
+    /// The numbers of lanes of truncated minibatches, one for each epoch, the last one also for all
+    /// later epochs. The epoch's minibatch size then gives the number of steps. If `None`,
+    /// `packing` has the length.
     pub lanes_by_epoch: Option<Vec<u64>>,
-    /// Each worker's minibatch size is its share of the total (`localTimeline`); otherwise all workers walk the same
-    /// global minibatch and keep their share.
+    /// Each worker's minibatch size is its share of the total (`localTimeline`); otherwise, all
+    /// workers walk through the same global minibatch and keep their share.
     pub local_timeline: bool,
-    /// Every worker reads as many minibatches as the others, and gets one without data where its share is empty
+    /// All workers read the same number of minibatches, without data if a worker's share is empty
     /// (`lockstep`). Not with a local timeline.
     pub lockstep: bool,
-    /// Invalid sequences tolerated by the reader; bad lines of a text file are counted by its deserializer.
+    /// Number of invalid sequences tolerated by the reader. Bad lines of a text file are counted by
+    /// its deserializer.
     pub max_errors: u64,
     /// Type of the delivered values.
     pub element: ElementType,
@@ -43,24 +45,27 @@ pub struct ReaderSettings {
     pub trace_level: u32,
     /// `verbosity`.
     pub verbosity: i32,
-    /// Whose words messages use for options.
+    /// The front end whose names for options messages use.
     pub front_end: FrontEnd,
-    /// Sequences that are fetched one by one are fetched by several threads (`multiThreadedDeserialization`).
+    /// Fetch sequences on several threads, if they are fetched individually
+    /// (`multiThreadedDeserialization`).
     pub multithreaded: bool,
-    /// Minibatches are packed ahead (`prefetch`).
+    /// Prefetch minibatches (`prefetch`).
     pub prefetch: bool,
-    /// The release of CNTK in whose place the reader stands: its section came from CNTK, which chose the module by itself. What CNTK
-    /// ignores without a word is ignored then, and is an error otherwise.
+    /// The release of CNTK that the reader replaces, if its section came from CNTK, which chose the
+    /// module itself. Settings that CNTK silently ignores are then ignored too; otherwise, they are
+    /// errors.
     pub in_place_of: Option<Release>,
-    /// Where the key was written that `packing` comes from: `frameMode` or `truncated`.
+    /// Location of the key that determines `packing`: `frameMode` or `truncated`.
     pub packing_key: Written,
-    /// Where each of `deserializers` was described; there may be fewer places than deserializers.
+    /// Location of each of `deserializers` in the configuration; may be shorter than
+    /// `deserializers`.
     pub descriptions: Vec<Written>,
 }
 
 impl ReaderSettings {
-    /// Has messages use the words of a front end. Where that is not CNTK's language, nobody has
-    /// written the lines that keys stand in.
+    /// Sets the front end whose terms messages use. Unless that is CNTK's language, drops the lines
+    /// of keys, because there is no configuration file.
     pub fn speak(&mut self, front_end: FrontEnd) {
         self.front_end = front_end;
         self.deserializers.iter_mut().for_each(|one| one.speak(front_end));
@@ -70,12 +75,12 @@ impl ReaderSettings {
         }
     }
 
-    /// The options of the deserializers in their order.
+    /// Returns the options of the deserializers in order.
     pub fn formats(&self) -> impl ExactSizeIterator<Item = &dyn Format> {
         self.deserializers.iter().map(|one| &**one)
     }
 
-    /// How far each worker reads for a minibatch.
+    /// Returns how far each worker reads for a minibatch.
     pub fn pace(&self) -> Pace {
         match self.in_place_of {
             _ if self.lockstep => Pace::Lockstep,
@@ -88,17 +93,18 @@ impl ReaderSettings {
 /// The kinds of configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// `deserializers = ( ... )`: what CNTK's API and its composite reader use.
+    /// `deserializers = ( ... )`, as used by CNTK's API and its composite reader.
     Composite,
-    /// `readerType = "CNTKTextFormatReader"`, with one text deserializer. CNTK puts
-    /// `CNTKTextFormatReader: While reading '<file>': ` before the runtime errors that occur once this reader's
-    /// configuration has been read.
+    /// `readerType = "CNTKTextFormatReader"`, with one text deserializer. CNTK prefixes runtime
+    /// errors that occur after this reader's configuration is read with
+    /// `CNTKTextFormatReader: While reading '<file>': `.
     TextReader,
     /// `readerType = "CNTKBinaryReader"`, with one binary deserializer. CNTK's prefix is
-    /// `CNTKBinaryReader: While reading '<file>': ` here.
+    /// `CNTKBinaryReader: While reading '<file>': `.
     BinaryReader,
     /// `readerType = "ImageReader"`, with one deserializer of images.
     ImageReader,
-    /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in sections of the reader's own.
+    /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in the reader's
+    /// own sections.
     HtkReader,
 }

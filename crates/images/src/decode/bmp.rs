@@ -1,23 +1,24 @@
-//! BMP: 1, 4, 8, 16, 24 and 32 bits, palettes, run lengths, upside down or not.
+//! BMP: 1, 4, 8, 16, 24 and 32 bits per pixel, with palettes and run-length encoding, top-down or
+//! bottom-up.
 
 use super::DecodeError;
 use super::bytes::Bytes;
 use super::raster::{Layout, Raster};
 
-/// What a header says.
+/// A parsed BMP header.
 #[derive(Debug, Clone, Copy)]
 pub struct BmpHeader {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// The first row is the uppermost.
+    /// Rows are stored from top to bottom.
     is_top_down: bool,
     bits: u16,
     coding: Coding,
-    /// Where the palette lies, its number of colors, and the bytes of each.
+    /// Offset of the palette, number of colors, and bytes per color.
     palette: (usize, usize, usize),
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     start: usize,
 }
 
@@ -25,7 +26,7 @@ pub struct BmpHeader {
 enum Coding {
     Plain,
     RunLengths,
-    /// 16 bits with 6 for green.
+    /// 16 bits per pixel, 6 of them green.
     Green6,
 }
 
@@ -33,7 +34,7 @@ fn damaged(what: &str) -> DecodeError {
     DecodeError::new(format!("the BMP file is damaged: {what}"))
 }
 
-/// Reads the header.
+/// Parses the header.
 pub fn header(file: &[u8]) -> Result<BmpHeader, DecodeError> {
     read_header(file).unwrap_or_else(|| Err(damaged("it ends within its header")))
 }
@@ -72,7 +73,7 @@ fn read_header(file: &[u8]) -> Option<Result<BmpHeader, DecodeError>> {
         },
         _ => {
             return Some(Err(damaged(&format!(
-                "its compression {coding} does not go with {bits} bits a pixel"
+                "its compression {coding} is not possible with {bits} bits per pixel"
             ))));
         }
     };
@@ -94,8 +95,8 @@ fn read_header(file: &[u8]) -> Option<Result<BmpHeader, DecodeError>> {
     }))
 }
 
-/// Decodes an image whose size has been checked. One that lies `in_memory` must have all of its last row, also what fills it
-/// up (CNTK 2.7).
+/// Decodes an image whose size has been checked. With `in_memory`, the last row must include its
+/// padding (CNTK 2.7).
 pub fn decode(file: &[u8], in_memory: bool, raster: &mut Raster) -> Result<(), DecodeError> {
     let header = header(file)?;
     let mut palette = [[0; 3]; 256];
@@ -112,7 +113,8 @@ pub fn decode(file: &[u8], in_memory: bool, raster: &mut Raster) -> Result<(), D
     }
     let bits_a_row = u64::from(header.width) * u64::from(header.bits);
     let stride = bits_a_row.div_ceil(32) * 4;
-    // Nothing is allocated for rows that the file cannot have. The last row of a file need not be filled up.
+    // Check the length before allocating: the file may claim rows that it does not have. In a file,
+    // the last row may lack its padding.
     let filler = if in_memory { 0 } else { stride - bits_a_row.div_ceil(8) };
     let needed = (stride * u64::from(header.height)).saturating_sub(filler);
     if (data.len() as u64) < needed {
@@ -144,12 +146,13 @@ pub fn decode(file: &[u8], in_memory: bool, raster: &mut Raster) -> Result<(), D
     Ok(())
 }
 
-/// Where in the image the file's row `row` lies.
+/// Returns the image row that the file's row `row` holds.
 fn stored_row(header: &BmpHeader, row: u32) -> u32 {
     if header.is_top_down { row } else { header.height - 1 - row }
 }
 
-/// The bits that a color has are its upper ones.
+/// Expands a 16-bit pixel to 8 bits per color. The stored bits become the upper ones; the lower
+/// ones are 0.
 fn pixel_of_16(value: u16, coding: Coding) -> [u8; 3] {
     let blue = value << 3;
     if coding == Coding::Green6 {
@@ -159,7 +162,8 @@ fn pixel_of_16(value: u16, coding: Coding) -> [u8; 3] {
     }
 }
 
-/// Decodes runs of equal pixels. A run that goes past its row is an error; pixels that are left out have color 0.
+/// Decodes run-length encoded pixels. A run that passes the end of its row is an error; skipped
+/// pixels get color 0.
 fn decode_runs(
     data: &[u8],
     header: &BmpHeader,
@@ -170,7 +174,7 @@ fn decode_runs(
     let short = || damaged("it ends before its image does");
     let (mut x, mut row, mut at) = (0u32, 0u32, 0usize);
     let nibbles = header.bits == 4;
-    // Pixel `i` of a run: in 4 bits two of them alternate.
+    // Palette index of pixel `i` of a run. A 4-bit run alternates between two colors.
     let index = |value: u8, i: usize| match (nibbles, i % 2) {
         (false, _) => value,
         (true, 0) => value >> 4,
@@ -182,7 +186,7 @@ fn decode_runs(
         at += 2;
         let mut put = |x: u32, row: u32, count: u8, value_of: &dyn Fn(usize) -> u8| {
             if row >= header.height || u32::from(count) > header.width - x {
-                return Err(damaged("a run of pixels goes past its row"));
+                return Err(damaged("a run of pixels passes the end of its row"));
             }
             let pixels = &mut raster.row_mut(stored_row(header, row)).as_chunks_mut::<3>().0[x as usize..];
             for (i, pixel) in pixels[..usize::from(count)].iter_mut().enumerate() {
@@ -199,7 +203,7 @@ fn decode_runs(
                 at += 2;
                 (x, row) = (x + u32::from(right), row + u32::from(up));
                 if x > header.width || row >= header.height {
-                    return Err(damaged("it goes on outside of its image"));
+                    return Err(damaged("its pixels continue outside the image"));
                 }
             }
             (0, count) => {

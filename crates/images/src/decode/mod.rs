@@ -1,7 +1,8 @@
-//! From the bytes of an image file to pixels.
+//! Decoders of image files.
 //!
-//! The format is found by what a file begins with, never by its name. Each format has a module, which decodes all of an image
-//! or, where that saves time (JPEG), a region. What is common to all is here: limits, cutting, turning.
+//! Formats are recognized by a file's first bytes, never by its name. Each format has a module,
+//! which decodes the whole image or, where that is faster (JPEG), a region. The common parts are
+//! here: limits, cropping, orientation.
 
 mod bmp;
 mod bytes;
@@ -23,51 +24,52 @@ use orient::Orientation;
 use raster::Raster;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is asked of a decoder.
+/// Options of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// One channel instead of three.
+    /// Decode to one channel instead of three.
     pub grayscale: bool,
-    /// Turn a JPEG image as its EXIF orientation says (CNTK 2.7: images in files, not those in zip files or Base64).
+    /// Apply the EXIF orientation of JPEG images (CNTK 2.7: for image files, not for images in zip
+    /// files or Base64).
     pub orient: bool,
-    /// The image comes from a zip file or from Base64, not from a file of its own. CNTK 2.7 makes something else of images that are
-    /// cut off there.
+    /// The image comes from a zip file or from Base64, not from its own file. CNTK 2.7 treats
+    /// truncated images differently there.
     pub in_memory: bool,
-    /// Most columns times rows.
+    /// Maximum number of pixels.
     pub max_pixels: u64,
     /// The channels of WebP images.
     pub webp: WebpChannels,
 }
 
-/// The channels that WebP images are decoded to. Other formats have one or three, as
-/// [`DecodeOptions::grayscale`] says.
+/// The channels of decoded WebP images. Other formats have one or three, see
+/// [`DecodeOptions::grayscale`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebpChannels {
-    /// Those of other formats; alpha is dropped.
+    /// As in other formats; alpha is dropped.
     AsAsked,
-    /// Four if there is an alpha: blue, green, red, alpha. Otherwise, those of other formats.
+    /// Four if there is an alpha channel: blue, green, red, alpha. Otherwise as in other formats.
     WithAlpha,
-    /// Those that are stored, three or four, whether or not gray was asked for (CNTK 2.7).
+    /// As stored, three or four, even if grayscale was requested (CNTK 2.7).
     AsStored,
 }
 
-/// What an image file says of itself before its pixels are decoded.
+/// Size and channels of an image, known before its pixels are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Columns, after the image is turned.
+    /// Columns, after the orientation is applied.
     pub width: u32,
-    /// Rows, after the image is turned.
+    /// Rows, after the orientation is applied.
     pub height: u32,
-    /// Values of a pixel.
+    /// Values per pixel.
     pub channels: u32,
 }
 
-/// Why an image cannot be decoded. The caller knows the file.
+/// The reason why an image cannot be decoded. The caller adds the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// What was found, and what was expected.
+    /// The problem found, and what was expected.
     pub message: String,
-    /// Memory was missing: the image may be good.
+    /// Out of memory: the image may be valid.
     pub is_memory: bool,
 }
 
@@ -76,7 +78,7 @@ impl DecodeError {
         DecodeError { message: message.into(), is_memory: false }
     }
 
-    /// The error of an image that has no file of its own.
+    /// Converts to the error of an image that has no file of its own.
     pub(crate) fn into_error(self) -> Error {
         match self.is_memory {
             true => Error::new(ErrorKind::Memory, ExceptionClass::Runtime, self.message)
@@ -86,24 +88,25 @@ impl DecodeError {
     }
 }
 
-/// Of memory that is missing.
+/// Converts an out-of-memory error.
 impl From<Error> for DecodeError {
     fn from(error: Error) -> DecodeError {
         DecodeError { message: error.message().to_owned(), is_memory: true }
     }
 }
 
-/// Memory and state that one decoding after the other uses; each belongs to one thread at a time.
+/// Decoders for all formats, with memory that is reused from image to image. Not shared between
+/// threads.
 #[derive(Debug, Default)]
 pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
-    /// A region of a JPEG image before it is turned.
+    /// A region of a JPEG image before the orientation is applied.
     stored: Vec<u8>,
-    /// A whole image of another format.
+    /// A whole image in another format.
     raster: Raster,
 }
 
-/// A format of images.
+/// An image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Jpeg,
@@ -115,7 +118,7 @@ enum Format {
 }
 
 impl Format {
-    /// The format of a file, by what it begins with.
+    /// Recognizes the format from the first bytes.
     fn of(file: &[u8]) -> Result<Format, DecodeError> {
         let refused = match file {
             [0xFF, 0xD8, 0xFF, ..] => return Ok(Format::Jpeg),
@@ -142,8 +145,8 @@ impl Format {
     }
 }
 
-/// Runs the decoder of another crate. What its authors did not think of may be a panic there, and is an error of one image here, not the
-/// end of the reader. (Nothing is kept of the raster of an image that failed.)
+/// Runs a decoder of another crate. If it panics on unexpected data, that is an error of one image,
+/// not the end of the reader. (The raster of a failed image is discarded.)
 fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, DecodeError> {
     let panicked =
         |_| Err(DecodeError::new("the image is damaged in a way that its decoder does not expect"));
@@ -151,9 +154,9 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, Deco
 }
 
 impl Decoder {
-    /// Reads what the file says of itself.
+    /// Parses the header and checks the size against the limit.
     pub fn header(&mut self, file: &[u8], options: &DecodeOptions) -> Result<Header, DecodeError> {
-        // The channels that are stored, if they count.
+        // `stored`: the number of stored channels, if it matters.
         let (width, height, stored) = match Format::of(file)? {
             Format::Jpeg => {
                 let header = jpeg::header(file)?;
@@ -201,15 +204,15 @@ impl Decoder {
         Ok(Header { width, height, channels })
     }
 
-    /// Damage in the data of the image that was decoded last, as far as they were looked at.
+    /// Returns the damage found in the decoded part of the image decoded last.
     pub(crate) fn damage(&self) -> Option<String> {
         let faults = self.jpeg.faults()?;
         Some(format!("the JPEG data are damaged: they have {faults}"))
     }
 
-    /// Decodes a part of the image into `image`, which gets the part's size. `region` lies in the image as
-    /// [`Decoder::header`] describes it. The pixels are those of the same part of the whole decoded image, whatever of the
-    /// rest is left out.
+    /// Decodes a region of the image into `image`, which gets the region's size. `region` must lie
+    /// in the image as [`Decoder::header`] describes it. The pixels equal those of the same region
+    /// of the whole decoded image, however much of the rest is skipped.
     pub fn decode(
         &mut self,
         file: &[u8],
@@ -225,7 +228,7 @@ impl Decoder {
         if !is_within(region.left, region.width, header.width)
             || !is_within(region.top, region.height, header.height)
         {
-            return Err(DecodeError::new("the part that is asked for is not in the image"));
+            return Err(DecodeError::new("the requested region is outside the image"));
         }
         (image.width, image.height, image.channels) = (region.width, region.height, header.channels);
         image.planar = false;
@@ -279,7 +282,8 @@ fn orientation(header: &jpeg::JpegHeader<'_>, options: &DecodeOptions) -> Orient
     }
 }
 
-/// Makes the pixels `size` bytes. All of them are to be overwritten: those of the image before may be left.
+/// Resizes the pixels to `size` bytes. The caller must overwrite all of them: old contents may
+/// remain.
 fn bytes(pixels: &mut Pixels, size: usize) -> cntk_reader_core::Result<&mut [u8]> {
     if !matches!(pixels, Pixels::Bytes(_)) {
         *pixels = Pixels::Bytes(Vec::new());
@@ -298,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decoder_that_panics_fails_for_its_image_alone() {
+    fn decoder_panic_fails_only_its_image() {
         let decode = || -> Result<(), _> { std::panic::resume_unwind(Box::new("out of range")) };
         let error = guarded(decode).expect_err("a panic");
         assert!(error.message.contains("does not expect"), "{}", error.message);

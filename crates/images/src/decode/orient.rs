@@ -1,16 +1,16 @@
-//! Turning images as their EXIF data say.
+//! EXIF orientation.
 
 use cntk_reader_core::image::Region;
 
-/// How an image must be turned: EXIF's orientation, 1 (not at all) to 8.
+/// An EXIF orientation, 1 (upright) to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Orientation(u8);
 
 impl Orientation {
-    /// As it is stored.
+    /// No change.
     pub const UPRIGHT: Orientation = Orientation(1);
 
-    /// From EXIF data, which begin with a TIFF header. What is damaged or unknown means upright.
+    /// Parses EXIF data, which begin with a TIFF header. Damaged or unknown data mean upright.
     pub fn from_exif(data: &[u8]) -> Orientation {
         Self::find(data).filter(|value| (1..=8).contains(value)).map_or(Self::UPRIGHT, Orientation)
     }
@@ -40,18 +40,18 @@ impl Orientation {
         })
     }
 
-    /// Rows become columns.
+    /// Returns whether rows become columns.
     fn transposes(self) -> bool {
         self.0 >= 5
     }
 
-    /// Width and height after turning.
+    /// Returns width and height after turning.
     pub fn size(self, width: u32, height: u32) -> (u32, u32) {
         if self.transposes() { (height, width) } else { (width, height) }
     }
 
-    /// Steps of the walk through the stored image that follows the rows of the turned one: whether columns and rows are
-    /// counted from their ends. Rows and columns are those of the stored image.
+    /// Returns whether the columns and the rows of the stored image are traversed in reverse when
+    /// the rows of the turned image are followed.
     fn mirrors(self) -> (bool, bool) {
         match self.0 {
             2 => (true, false),
@@ -64,7 +64,8 @@ impl Orientation {
         }
     }
 
-    /// Which region of the stored image, `width` times `height`, becomes `region` of the turned one.
+    /// Returns the region of the stored image, which is `width` by `height`, that becomes `region`
+    /// of the turned image.
     pub fn source(self, region: Region, width: u32, height: u32) -> Region {
         let Region { left, top, width: columns, height: rows } = region;
         let (left, top, columns, rows) =
@@ -78,7 +79,8 @@ impl Orientation {
         }
     }
 
-    /// Turns a region's pixels of `N` bytes each: `stored` has `source`, `turned` gets as many.
+    /// Turns a region with pixels of `N` bytes. `stored` holds the region `source`; `turned` has
+    /// the same length.
     pub fn turn<const N: usize>(self, stored: &[u8], source: Region, turned: &mut [u8]) {
         let (stored, turned) = (stored.as_chunks::<N>().0, turned.as_chunks_mut::<N>().0);
         let (width, height) = (source.width as usize, source.height as usize);
@@ -99,18 +101,18 @@ impl Orientation {
 mod tests {
     use super::*;
 
-    /// A picture of 3 times 2: rows "abc" and "def".
+    /// An image of 3 by 2: rows "abc" and "def".
     const STORED: &[u8] = b"abcdef";
 
     #[test]
-    fn each_orientation_turns_as_exif_says() {
+    fn orientations_match_exif() {
         let turned = ["abcdef", "cbafed", "fedcba", "defabc", "adbecf", "daebfc", "fcebda", "cfbead"];
         for (value, expected) in (1..).zip(turned) {
             let orientation = Orientation(value);
             let mut output = [0; 6];
             orientation.turn::<1>(STORED, Region::whole(3, 2), &mut output);
             assert_eq!(std::str::from_utf8(&output).unwrap(), expected, "orientation {value}");
-            // Any region of the turned image comes from the region that `source` names.
+            // Any region of the turned image comes from the region returned by `source`.
             let (width, height) = orientation.size(3, 2);
             for left in 0..width {
                 for top in 0..height {
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn exif_data_of_both_byte_orders_are_understood_and_damage_means_upright() {
+    fn exif_accepts_both_byte_orders_and_damage_means_upright() {
         let big = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
         let little = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x08\0\0\0\0\0\0\0";
         assert_eq!(Orientation::from_exif(big), Orientation(6));

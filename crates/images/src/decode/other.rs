@@ -1,6 +1,6 @@
-//! Files that are no images that can be decoded: what they are, for messages.
+//! Recognition of files that cannot be decoded as images, for messages.
 
-/// Describes a file, to follow "the file", if it is of a kind that is found where images should be.
+/// Describes a file that may turn up in place of an image. The text continues "the file".
 pub fn describe(file: &[u8]) -> Option<&'static str> {
     compressed(file).or_else(|| {
         Some(match file {
@@ -14,16 +14,16 @@ pub fn describe(file: &[u8]) -> Option<&'static str> {
             [b'q', b'o', b'i', b'f', ..] => "is a QOI image",
             [b'D', b'D', b'S', b' ', ..] => "is a DDS image",
             [b'%', b'P', b'D', b'F', ..] => "is a PDF document",
-            [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => "is an array of NumPy",
+            [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => "is a NumPy array",
             _ if file.get(128..132) == Some(b"DICM") => "is a DICOM image",
-            _ if file.starts_with(b"version https://git-lfs") => "is a pointer of Git LFS, not the image",
-            _ if file.iter().all(|&byte| byte == 0) => "has nothing but zeros",
+            _ if file.starts_with(b"version https://git-lfs") => "is a Git LFS pointer, not the image",
+            _ if file.iter().all(|&byte| byte == 0) => "contains only zeros",
             _ => return of_text(file),
         })
     })
 }
 
-/// The remedy, if that is something else than to convert the file.
+/// Returns the remedy, if it is not to convert the file.
 pub fn remedy(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'P', b'K', 3, 4, ..] => Some("write the path as 'FILE.zip@/MEMBER' to name an image in it"),
@@ -50,16 +50,16 @@ fn compressed(file: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// A file of boxes, by its brand.
+/// Describes an ISO base media file by its brand.
 fn of_brand(brand: &[u8]) -> &'static str {
     match brand {
         [b'a', b'v', b'i', b'f' | b's', ..] => "is an AVIF image",
         [b'h', b'e', b'i' | b'v', ..] | [b'm', b'i' | b's', b'f', b'1', ..] => "is a HEIC image",
-        _ => "is a video, or an image in a container of videos",
+        _ => "is a video, or an image in a video container",
     }
 }
 
-/// A text.
+/// Describes a text file.
 fn of_text(file: &[u8]) -> Option<&'static str> {
     let start = file.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(file);
     let start = start[..start.len().min(256)].trim_ascii_start();
@@ -70,10 +70,10 @@ fn of_text(file: &[u8]) -> Option<&'static str> {
         return Some("is an SVG drawing");
     }
     if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
-        return Some("is an HTML page, perhaps the answer of a server in place of the image");
+        return Some("is an HTML page, perhaps a server's reply in place of the image");
     }
     let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
-    if start.iter().all(is_text) { Some("is a text") } else { None }
+    if start.iter().all(is_text) { Some("is a text file") } else { None }
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_files_are_named() {
+    fn other_files_are_described() {
         for (start, what) in [
             (&b"\x1f\x8b\x08\0"[..], "gzip"),
             (b"\x28\xb5\x2f\xfd..", "zstd"),

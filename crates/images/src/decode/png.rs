@@ -1,5 +1,7 @@
-//! PNG, as libpng reads it for CNTK 2.7: 16 bits become their upper 8, after colors have become gray, palettes and low bit depths are expanded, alpha is
-//! dropped. Colors become gray by way of light if the file has a gamma. A file that is cut off anywhere, also before its last chunk, is an error.
+//! PNG, as libpng decodes it for CNTK 2.7. Palettes and low bit depths are expanded, alpha is
+//! dropped, and 16-bit values are cut to their upper 8 bits after any conversion to gray. That
+//! conversion is in linear light if the file has a gamma. A file that is truncated anywhere, even
+//! before its last chunk, is an error.
 
 use super::DecodeError;
 use super::bytes::Bytes;
@@ -9,7 +11,7 @@ use cntk_reader_core::memory::room;
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
-/// Columns and rows.
+/// Reads the number of columns and rows.
 pub fn size(file: &[u8]) -> Result<(u32, u32), DecodeError> {
     let bytes = Bytes(file);
     match (bytes.slice(12, 4), bytes.u32_be(16), bytes.u32_be(20)) {
@@ -18,8 +20,8 @@ pub fn size(file: &[u8]) -> Result<(u32, u32), DecodeError> {
     }
 }
 
-/// Decodes an image whose size has been checked. With `grayscale`, colors of 16 bits become gray, unless the file has a gamma;
-/// all others are left as they are.
+/// Decodes an image whose size has been checked. With `grayscale`, converts 16-bit colors to gray
+/// unless the file has a gamma; all other images are converted later.
 pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), DecodeError> {
     let damaged = |error: png::DecodingError| DecodeError::new(format!("the PNG file is damaged: {error}"));
     let mut decoder = png::Decoder::new(Cursor::new(file));
@@ -31,11 +33,11 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
     decoder.set_transformations(Transformations::EXPAND | strip);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width, reader.info().height);
-    // The crate `png` panics where libpng says that the palette is invalid.
+    // The crate `png` panics on palettes that libpng reports as invalid.
     let palette = reader.info().palette.as_ref().map_or(0, |palette| palette.len());
     if has_palette && palette % 3 != 0 {
         return Err(DecodeError::new(format!(
-            "the PNG file is damaged: its palette has {palette} bytes, and not three for each color"
+            "the PNG file is damaged: its palette has {palette} bytes, which is not a multiple of 3"
         )));
     }
     let gamma = reader.info().gama_chunk.map(|gamma| f64::from(gamma.into_scaled()) / 100_000.0);
@@ -47,7 +49,7 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
         ColorType::Rgba => Layout::RgbAlpha,
         ColorType::Indexed => {
             return Err(DecodeError::new(format!(
-                "the PNG file has the unknown kind of pixels {color:?}, {depth:?}"
+                "the PNG file has the unknown pixel format {color:?}, {depth:?}"
             )));
         }
     };
@@ -56,7 +58,9 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
     let values = raster.pixels.len();
     let size = if is_deep { values.saturating_mul(2) } else { values };
     if reader.output_buffer_size() != Some(size) {
-        return Err(DecodeError::new("the PNG file is damaged: its first image is not as large as it says"));
+        return Err(DecodeError::new(
+            "the PNG file is damaged: its first image does not have the size that its header says",
+        ));
     }
     if is_deep {
         let mut deep = room::zeroed(size, room::IMAGE)?;
@@ -101,9 +105,9 @@ mod tests {
         }
     }
 
-    /// CNTK 2.7 with libpng 1.6.
+    /// Matches CNTK 2.7 with libpng 1.6.
     #[test]
-    fn colors_of_16_bits_become_gray_before_they_are_cut() {
+    fn deep_colors_become_gray_before_truncation() {
         let pixels: [[u16; 3]; 3] =
             [[0x01ff, 0x00ff, 0x0000], [0x1234, 0x1234, 0x1234], [0xffff, 0x8000, 0x00ff]];
         let mut file = Vec::new();
@@ -119,7 +123,8 @@ mod tests {
             raster.cut(Region::whole(3, 1), channels, &mut output);
             output
         };
-        // The first pixel has (9797 * 511 + 19234 * 255) / 2^15 = 302; its upper bytes alone would make 0.
+        // The first pixel is (9797 * 511 + 19234 * 255) / 2^15 = 302; its upper bytes alone would
+        // give 0.
         assert_eq!(gray(true, 1), [1, 0x12, 0x97]);
         assert_eq!(gray(false, 3), [0, 0, 1, 0x12, 0x12, 0x12, 0, 0x80, 0xff]);
     }

@@ -1,21 +1,21 @@
-//! PBM, PGM and PPM, in text and in bytes. Values of text are scaled to 255, those of bytes are not; of 16 bits the upper 8
-//! count (CNTK 2.7).
+//! PBM, PGM and PPM, in text and binary form. Text values are scaled to 255, binary ones are not;
+//! 16-bit values are cut to their upper 8 bits (CNTK 2.7).
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};
 
-/// What a header says.
+/// A parsed PNM header.
 #[derive(Debug, Clone, Copy)]
 pub struct PnmHeader {
-    /// 1 to 6.
+    /// The digit after the P, 1 to 6.
     kind: u8,
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Largest value.
+    /// Maximum value.
     largest: u32,
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     start: usize,
 }
 
@@ -23,14 +23,14 @@ fn damaged(what: &str) -> DecodeError {
     DecodeError::new(format!("the PNM file is damaged: {what}"))
 }
 
-/// Reads the numbers of a header, and of pixels in text.
+/// A parser for the numbers of headers and of text pixels.
 struct Numbers<'a> {
     file: &'a [u8],
     at: usize,
 }
 
 impl Numbers<'_> {
-    /// Passes over blanks and comments; false at the end.
+    /// Skips white space and comments; returns false at the end.
     fn skip_blanks(&mut self) -> bool {
         while let Some(&byte) = self.file.get(self.at) {
             match byte {
@@ -58,7 +58,7 @@ impl Numbers<'_> {
         (self.at > start).then_some(number)
     }
 
-    /// A single digit: bits in text need no blanks between them.
+    /// Reads a single digit: text bits need no white space between them.
     fn bit(&mut self) -> Option<bool> {
         if !self.skip_blanks() {
             return None;
@@ -69,7 +69,7 @@ impl Numbers<'_> {
     }
 }
 
-/// Reads the header; the file begins with P and a digit from 1 to 6.
+/// Parses the header. The file must begin with P and a digit from 1 to 6.
 pub fn header(file: &[u8]) -> Result<PnmHeader, DecodeError> {
     let kind = file.get(1).map_or(0, |digit| digit.wrapping_sub(b'0'));
     let mut numbers = Numbers { file, at: 2 };
@@ -78,9 +78,9 @@ pub fn header(file: &[u8]) -> Result<PnmHeader, DecodeError> {
     let (width, height) = (next()?, next()?);
     let largest = if matches!(kind, 1 | 4) { 1 } else { next()? };
     if width == 0 || height == 0 || !(1..=65535).contains(&largest) || width > 1 << 20 || height > 1 << 20 {
-        return Err(damaged("its header has a number that cannot be"));
+        return Err(damaged("its header has a number out of range"));
     }
-    // A single blank ends the header.
+    // A single white-space byte ends the header.
     Ok(PnmHeader { kind, width, height, largest, start: numbers.at + 1 })
 }
 
@@ -91,7 +91,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     let short = || damaged("it ends before its image does");
     let values = width as usize * height as usize * layout.bytes();
     let data = file.get(start..).ok_or_else(short)?;
-    // Nothing is allocated for pixels that the file cannot have.
+    // Check the length before allocating: the file may claim pixels that it does not have.
     let needed = match (kind, largest) {
         (4, _) => width.div_ceil(8) as usize * height as usize,
         (5 | 6, 256..) => 2 * values,

@@ -1,24 +1,24 @@
-//! Whole images as decoders of other formats than JPEG make them, and cutting from them.
+//! Whole decoded images of all formats but JPEG, and cropping.
 
 use super::{DecodeError, gray};
 use cntk_reader_core::image::Region;
 use cntk_reader_core::memory::room;
 
-/// What a pixel's bytes are.
+/// The bytes of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Brightness.
     Gray,
-    /// Brightness, and an alpha that is dropped.
+    /// Brightness, and alpha, which is dropped.
     GrayAlpha,
     /// Red, green, blue.
     Rgb,
-    /// Red, green, blue, and an alpha that is dropped.
+    /// Red, green, blue, alpha.
     RgbAlpha,
 }
 
 impl Layout {
-    /// Bytes of a pixel.
+    /// Returns the number of bytes per pixel.
     pub fn bytes(self) -> usize {
         match self {
             Layout::Gray => 1,
@@ -29,25 +29,25 @@ impl Layout {
     }
 }
 
-/// How colors become gray.
+/// The conversion of colors to gray.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Luma {
-    /// As in most formats.
+    /// The formula of most formats.
     Common,
-    /// As libpng does it: with the file's gamma, if it has one.
+    /// libpng's formula, with the file's gamma if it has one.
     Png(Option<f64>),
 }
 
-/// A whole image. Its memory is used again for the next one.
+/// A whole image. Its memory is reused for the next one.
 #[derive(Debug)]
 pub struct Raster {
     /// Columns.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// What a pixel's bytes are.
+    /// The bytes of a pixel.
     pub layout: Layout,
-    /// How colors become gray.
+    /// The conversion of colors to gray.
     pub luma: Luma,
     /// The pixels, row after row.
     pub pixels: Vec<u8>,
@@ -60,7 +60,8 @@ impl Default for Raster {
 }
 
 impl Raster {
-    /// Makes the image `width` times `height`, all bytes 0. The caller has checked the size against the limit.
+    /// Resizes the image to `width` by `height` and sets all bytes to 0. The caller must check the
+    /// size against the limit first.
     pub fn reset(&mut self, width: u32, height: u32, layout: Layout) -> Result<(), DecodeError> {
         let size =
             (width as usize).checked_mul(height as usize).and_then(|size| size.checked_mul(layout.bytes()));
@@ -72,13 +73,14 @@ impl Raster {
         Ok(())
     }
 
-    /// A row's bytes.
+    /// Returns a row's bytes.
     pub fn row_mut(&mut self, row: u32) -> &mut [u8] {
         let bytes = self.width as usize * self.layout.bytes();
         &mut self.pixels[row as usize * bytes..][..bytes]
     }
 
-    /// Copies a region: as brightness (1 channel), as blue, green, red (3), or, of an image with alpha, with it (4).
+    /// Copies a region as brightness (1 channel), as blue, green, red (3), or, if the image has
+    /// alpha, as blue, green, red, alpha (4).
     pub fn cut(&self, region: Region, channels: u32, output: &mut [u8]) {
         let (bytes, width) = (self.layout.bytes(), region.width as usize);
         let gamma = match self.luma {

@@ -1,5 +1,6 @@
-//! TIFF, as libtiff makes 8 bits of it for CNTK 2.7: gray, palettes, red-green-blue and inks, with 1 to 16 bits; strips or
-//! tiles; plain, PackBits, LZW or Deflate. Colors with a separate alpha are multiplied by it, as libtiff does.
+//! TIFF, converted to 8 bits as libtiff does for CNTK 2.7: gray, palette, RGB and CMYK with 1 to 16
+//! bits; strips or tiles; uncompressed, PackBits, LZW or Deflate. Colors with unassociated alpha
+//! are multiplied by it, as in libtiff.
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};
@@ -13,7 +14,7 @@ fn damaged(what: &str) -> DecodeError {
 
 fn unsupported(what: &str) -> DecodeError {
     DecodeError::new(format!(
-        "the TIFF file has {what}, which is not read; write it as plain or LZW, gray or RGB"
+        "the TIFF file has {what}, which is not supported; write it uncompressed or with LZW, as gray or RGB"
     ))
 }
 
@@ -36,11 +37,11 @@ impl Numbers<'_> {
     }
 }
 
-/// The whole numbers of one entry of a directory.
+/// The integers of a directory entry.
 #[derive(Debug, Clone, Copy)]
 struct Values<'a> {
     numbers: Numbers<'a>,
-    /// Bytes of each: 1, 2 or 4.
+    /// Bytes per integer: 1, 2 or 4.
     size: usize,
     count: usize,
     at: usize,
@@ -58,7 +59,7 @@ impl Values<'_> {
     }
 }
 
-/// What the first directory says.
+/// The tags of the first directory.
 #[derive(Debug)]
 struct Directory<'a> {
     width: u32,
@@ -67,16 +68,17 @@ struct Directory<'a> {
     samples: usize,
     compression: u32,
     photometric: u32,
-    /// Samples lie in planes of their own.
+    /// Each sample has its own plane.
     is_planar: bool,
     differences: bool,
     orientation: u32,
-    /// What the first sample beyond the colors is; 2: an alpha that colors are not yet multiplied by.
+    /// Meaning of the first sample after the colors; 2 is unassociated alpha, by which the colors
+    /// still have to be multiplied.
     extra: Option<u32>,
     palette: Option<Values<'a>>,
     /// Columns and rows of a strip or tile.
     part: (u32, u32),
-    /// Where strips or tiles lie, and how many bytes they have.
+    /// Offsets and lengths of the strips or tiles.
     offsets: Values<'a>,
     lengths: Values<'a>,
 }
@@ -116,7 +118,7 @@ impl<'a> Directory<'a> {
             return Err(unsupported("samples that are not all of 1, 2, 4, 8 or 16 bits"));
         }
         if !matches!(number(339), None | Some(1 | 4)) {
-            return Err(unsupported("samples that are no whole numbers"));
+            return Err(unsupported("samples that are not integers"));
         }
         if !(1..=16).contains(&samples) {
             return Err(damaged("it has no samples, or too many"));
@@ -130,7 +132,7 @@ impl<'a> Directory<'a> {
             return Err(damaged("its image, or its strips or tiles, have no size"));
         }
         let values =
-            |wanted: u16| find(wanted).ok_or_else(|| damaged("it does not say where its pixels are"));
+            |wanted: u16| find(wanted).ok_or_else(|| damaged("it has no offsets or lengths of its pixels"));
         Ok(Directory {
             width,
             height,
@@ -142,7 +144,7 @@ impl<'a> Directory<'a> {
             differences: match number(317) {
                 None | Some(1) => false,
                 Some(2) => true,
-                _ => return Err(unsupported("a predictor for fractions")),
+                _ => return Err(unsupported("the floating-point predictor")),
             },
             orientation: number(274).unwrap_or(1),
             extra: number(338),
@@ -154,7 +156,7 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Columns and rows.
+/// Reads the number of columns and rows.
 pub fn size(file: &[u8]) -> Result<(u32, u32), DecodeError> {
     let directory = Directory::read(file)?;
     Ok((directory.width, directory.height))
@@ -168,7 +170,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
         2 => 3,
         3 => 1,
         5 => 4,
-        _ => return Err(unsupported("colors of another kind than gray, RGB, CMYK or a palette")),
+        _ => return Err(unsupported("colors other than gray, RGB, CMYK or a palette")),
     };
     if directory.samples < colors {
         return Err(damaged("it has fewer samples than colors"));
@@ -185,7 +187,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     let planes = if directory.is_planar { directory.samples } else { 1 };
     let in_part = directory.samples / planes;
     let row_bytes = (u64::from(wide) * in_part as u64 * u64::from(directory.bits)).div_ceil(8);
-    // Tiles may be larger than the image, but not much: memory is taken for one at a time.
+    // Tiles may be larger than the image, but only slightly: each is decoded whole in memory.
     let limit =
         4 * (u64::from(directory.width) + 1024) * (u64::from(directory.height) + 1024) * in_part as u64;
     if row_bytes * u64::from(high) > limit {
@@ -193,7 +195,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     }
     let layout = if colors == 1 && palette.is_none() { Layout::Gray } else { Layout::Rgb };
     raster.reset(directory.width, directory.height, layout)?;
-    // All samples of a row, as 8 bits, pixel after pixel.
+    // The samples of a row in 8 bits, interleaved by pixel.
     let mut samples = room::zeroed::<u8>(wide as usize * directory.samples, room::IMAGE)?;
     for row in 0..down {
         for column in 0..across {
@@ -201,7 +203,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
             let parts = (0..planes)
                 .map(|plane| {
                     let index = (plane as u32 * down + row) as usize * across as usize + column as usize;
-                    // Strips at the end have fewer rows, tiles are always whole.
+                    // The last strip may have fewer rows; tiles are always whole.
                     read_part(file, &directory, index, row_bytes as usize, rows as usize, in_part)
                 })
                 .collect::<Result<Vec<_>, _>>()?;
@@ -227,7 +229,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Sample `i` of a row: of a palette as it is, else widened or narrowed to 8 bits.
+/// Returns sample `i` of a row: a palette index unchanged, other values converted to 8 bits.
 fn sample(data: &[u8], i: usize, directory: &Directory<'_>, is_index: bool) -> u8 {
     match directory.bits {
         8 => data[i],
@@ -235,7 +237,7 @@ fn sample(data: &[u8], i: usize, directory: &Directory<'_>, is_index: bool) -> u
             let pair = [data[2 * i], data[2 * i + 1]];
             let is_big = directory.offsets.numbers.is_big;
             let value = if is_big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) };
-            // Gray values lose their lower 8 bits, colors are rounded.
+            // Gray values are truncated, colors rounded.
             if directory.photometric <= 1 {
                 (value >> 8) as u8
             } else {
@@ -275,7 +277,7 @@ fn write_pixel(
     }
 }
 
-/// Colors of a palette: the upper 8 of 16 bits, or 8 bits where no value has more.
+/// Reads the palette: the upper 8 of 16 bits, or the value itself if none exceeds 8 bits.
 fn read_palette(directory: &Directory<'_>, values: Values<'_>) -> Result<[[u8; 3]; 256], DecodeError> {
     let colors = 1usize << directory.bits;
     let value = |at: usize| values.get(at).ok_or_else(|| damaged("its palette is too short"));
@@ -293,7 +295,7 @@ fn read_palette(directory: &Directory<'_>, values: Values<'_>) -> Result<[[u8; 3
     Ok(palette)
 }
 
-/// The bytes of a strip or tile, of which at least `rows` rows are needed, undone what makes them smaller.
+/// Returns the decompressed bytes of a strip or tile, of which at least `rows` rows are needed.
 fn read_part<'a>(
     file: &'a [u8],
     directory: &Directory<'_>,
@@ -366,7 +368,7 @@ fn read_part<'a>(
     Ok(part)
 }
 
-/// Undoes PackBits; no more than `size` bytes.
+/// Decompresses PackBits data to at most `size` bytes.
 fn unpack_bits(mut data: &[u8], size: usize) -> Result<Vec<u8>, DecodeError> {
     let mut output = room::with_capacity(size, room::IMAGE)?;
     while let ([head, rest @ ..], true) = (data, output.len() < size) {
@@ -389,8 +391,8 @@ fn unpack_bits(mut data: &[u8], size: usize) -> Result<Vec<u8>, DecodeError> {
     Ok(output)
 }
 
-/// Mirrors an image as its orientation says. Rows never become columns: libtiff leaves that to its callers, and CNTK 2.7's
-/// library does not do it.
+/// Mirrors an image according to its orientation. Rows never become columns: libtiff leaves that to
+/// its callers, and CNTK 2.7's library does not do it.
 fn turn(directory: &Directory<'_>, raster: &mut Raster) {
     let (mirror_x, mirror_y) = match directory.orientation {
         2 | 6 => (true, false),

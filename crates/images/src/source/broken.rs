@@ -1,4 +1,4 @@
-//! Images with something wrong, each counted once: the first one is logged at once, the first ten
+//! Reports of faulty images. Each image counts once: the first is logged immediately, the first ten
 //! at the end of a sweep.
 
 use cntk_reader_core::option::FrontEnd;
@@ -6,12 +6,12 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use std::collections::{BTreeMap, HashSet};
 
-/// Images that a report names.
+/// Number of images listed in a report.
 const NAMED: usize = 10;
 
-/// Images that have one thing wrong with them.
+/// The images with one kind of fault.
 pub(super) struct Broken {
-    /// Their description, as the plural of a noun.
+    /// A description of the images, as a plural noun.
     what: &'static str,
     front_end: FrontEnd,
     known: Mutex<Known>,
@@ -19,31 +19,31 @@ pub(super) struct Broken {
 
 #[derive(Default)]
 struct Known {
-    /// Their numbers. Views of an image, and later sweeps, do not count again.
+    /// Their numbers. Other views of an image, and later sweeps, do not count again.
     numbers: HashSet<u64>,
-    /// Descriptions of those with the lowest numbers.
+    /// Descriptions of the images with the lowest numbers.
     named: BTreeMap<u64, String>,
-    /// How many there were in the last report.
+    /// Number of images in the last report.
     reported: usize,
 }
 
 impl Broken {
-    /// Images that are `what`, the plural of a noun.
+    /// Creates an empty report about `what`, a plural noun.
     pub fn new(what: &'static str, front_end: FrontEnd) -> Broken {
         Broken { what, front_end, known: Mutex::default() }
     }
 
-    /// Whose words log lines use for options.
+    /// The front end whose option names appear in log lines.
     pub fn front_end(&self) -> FrontEnd {
         self.front_end
     }
 
-    /// Notes the image with a number. `name` is what a report says of it, `warning` the line that
-    /// is logged if it is the first.
+    /// Records the image `number`. `name` describes it in the report; `warning` is the line logged
+    /// if it is the first.
     pub fn note(&self, number: u64, name: impl FnOnce() -> String, warning: impl FnOnce() -> String) {
         let mut known = self.known.lock();
-        // Without memory for its number, an image is not reported; it is counted nevertheless where
-        // images are left out.
+        // If there is no memory for its number, an image is not reported. If it is skipped, it is
+        // counted elsewhere nevertheless.
         if known.numbers.try_reserve(1).is_err() || !known.numbers.insert(number) {
             return;
         }
@@ -60,7 +60,7 @@ impl Broken {
             1 => Logger::log_always(Level::Warning, &self.front_end.say(&warning())),
             2 => {
                 let line = format!(
-                    "There are more {}. They are counted, and the end of the sweep names them.",
+                    "There are more {}. They are counted, and listed at the end of the sweep.",
                     self.what
                 );
                 Logger::log_always(Level::Warning, &line);
@@ -69,7 +69,7 @@ impl Broken {
         }
     }
 
-    /// Reports the images, if there are more than at the last report.
+    /// Reports the images if there are more than in the last report.
     pub fn summarize(&self, file: &str) {
         let mut known = self.known.lock();
         let count = known.numbers.len();

@@ -1,4 +1,4 @@
-//! Images in files of their own or in zip files, named by a map file (`ImageDeserializer`).
+//! Images in separate files or in zip files, named by a map file (`ImageDeserializer`).
 
 use super::broken::Broken;
 use super::map::Map;
@@ -38,27 +38,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Images that a map file names. Each sequence is a chunk: an image, or one view of it.
+/// The images of a map file. Each sequence is a chunk: an image, or one view of it.
 pub(super) struct FileImages {
-    shared: Arc<Shared>,
+    shared: Arc<MapImages>,
     infos: Vec<ChunkInfo>,
-    /// Lines in the order of their keys, equal ones in the order of the file. Made when a key is looked for.
+    /// Lines sorted by key, equal keys in file order. Built when a key is looked up.
     by_key: OnceLock<Vec<u32>>,
-    /// Chunks that were loaded, to be used again once nobody has them any more.
+    /// Loaded chunks, reused once no other reference is left.
     chunks: Mutex<VecDeque<Arc<FileChunk>>>,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
+/// The map and its images, shared by the deserializer and its chunks.
+struct MapImages {
     map: Map,
     members: Members,
-    /// What the image files of the lines were when they were read first.
+    /// The state of each line's image file when it was first read.
     states: FirstStates,
     common: Arc<Common>,
     corpus: Arc<Corpus>,
-    /// Images that were left out.
+    /// Images that were skipped.
     broken: Broken,
-    /// JPEG images whose data are damaged.
+    /// JPEG images with damaged data.
     damaged: Broken,
 }
 
@@ -85,31 +85,31 @@ impl FileImages {
         let count = (map.len() as u64).saturating_mul(u64::from(copies(options)));
         if count >= u64::from(ChunkId::MAX) {
             let message =
-                format!("The map has {count} images, and at most {} are possible.", ChunkId::MAX - 1);
+                format!("The map has {count} images, but at most {} are possible.", ChunkId::MAX - 1);
             let detail =
                 "Divide the map file among several readers. With ‹multi_view› each image counts ten times.";
             return Err(Error::data(message).with_detail(detail).in_file(map.file()));
         }
-        // In zip files there are no image files.
+        // Images in zip files need no state: their archive is checked instead.
         let states = FirstStates::new(if members.len() < map.len() { map.len() } else { 0 })?;
         let (common, corpus) = (Arc::new(common), Arc::clone(corpus));
         Ok(FileImages {
             infos: room::filled(count as usize, ChunkInfo { samples: 1, sequences: 1 }, room::INDEX)?,
-            shared: Arc::new(Shared {
+            shared: Arc::new(MapImages {
                 map,
                 members,
                 states,
                 common,
                 corpus,
                 broken: Broken::new("images that cannot be used and were left out", options.front_end),
-                damaged: Broken::new("images whose data are damaged", options.front_end),
+                damaged: Broken::new("images with damaged data", options.front_end),
             }),
             by_key: OnceLock::new(),
             chunks: Mutex::default(),
         })
     }
 
-    /// The line that a chunk comes from.
+    /// Returns the line of a chunk.
     fn line(&self, chunk: ChunkId) -> u32 {
         chunk / self.shared.common.copies
     }
@@ -121,12 +121,12 @@ impl FileImages {
         let map = &self.shared.map;
         let mut lines = room::collect(0..map.len() as u32, room::INDEX)?;
         let key = |&line: &u32| (map.key(line), line);
-        // On a thread outside of the library's pool, rayon would start a pool of its own.
+        // Outside the library's pool, rayon would start its global pool.
         match rayon::current_thread_index() {
             Some(_) => lines.par_sort_unstable_by_key(key),
             None => lines.sort_unstable_by_key(key),
         }
-        // Another thread may have been faster.
+        // Another thread may have been first.
         Ok(self.by_key.get_or_init(|| lines))
     }
 }
@@ -146,10 +146,11 @@ impl ChunkTable for FileImages {
 }
 
 impl FileImages {
-    /// Reads nothing: an image is read when a minibatch has it.
+    /// Creates or reuses a chunk without reading anything: images are read when they are fetched.
     pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let mut chunks = self.chunks.lock();
-        // Chunks are let go of in about the order in which they were loaded, so the oldest one is likely to be free.
+        // Chunks are released in roughly the order in which they were loaded, so the oldest is
+        // likely to be free.
         if let Some(mut oldest) = chunks.pop_front() {
             let free = Arc::get_mut(&mut oldest).map(|free| free.number = chunk);
             chunks.push_back(Arc::clone(&oldest));
@@ -190,9 +191,9 @@ impl ChunkSource for FileImages {
         sampler.parts(self.shared.map.len(), PARTS, |sampler, line| {
             match self.shared.read(line as u32, &mut worker, &mut file) {
                 Ok(()) => sampler.bytes(&file),
-                // Reading leaves it out, or fails for it, whenever it is tried.
-                Err(Unread { is_lasting: true, .. }) => sampler.bytes(b"no image"),
-                Err(Unread { error, .. }) => return Err(error),
+                // A lasting failure: every read skips this image or fails on it.
+                Err(ReadFailure { is_lasting: true, .. }) => sampler.bytes(b"no image"),
+                Err(ReadFailure { error, .. }) => return Err(error),
             }
             Ok(())
         })
@@ -207,7 +208,7 @@ impl ChunkSource for FileImages {
 
     fn memory(&self) -> SourceMemory {
         let by_key = self.by_key.get().map_or(0, |lines| size_of_val(lines.as_slice()));
-        let Shared { map, members, states, common, .. } = &*self.shared;
+        let MapImages { map, members, states, common, .. } = &*self.shared;
         let lists = size_of_val(self.infos.as_slice()) + by_key;
         let index = map.bytes() + members.bytes() + states.bytes() + lists;
         SourceMemory { chunks: common.meter.bytes(), index: index as u64 }
@@ -243,7 +244,7 @@ impl Diagnostics for FileImages {
     }
 
     fn end_sweep(&self) {
-        let Shared { map, common, broken, damaged, .. } = &*self.shared;
+        let MapImages { map, common, broken, damaged, .. } = &*self.shared;
         broken.summarize(map.file());
         damaged.summarize(map.file());
         common.chain.summarize(map.file());
@@ -265,8 +266,8 @@ impl Deserializer for FileImages {
         if self.shared.map.is_keyed_by_line() { Ok(()) } else { self.by_key().map(|_| ()) }
     }
 
-    /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7). None if there is no memory to
-    /// [sort](Deserializer::prepare_to_find) them.
+    /// Finds the last line with the key, and its first view (CNTK 2.7). `None` if there is not
+    /// enough memory to [sort](Deserializer::prepare_to_find) the lines.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let map = &self.shared.map;
         let line = if map.is_keyed_by_line() {
@@ -280,7 +281,7 @@ impl Deserializer for FileImages {
     }
 }
 
-/// Refuses images and zip files that lie where paths may not lead.
+/// Rejects images and zip files outside the permitted folders.
 fn check_paths(map: &Map, confinement: &Confinement) -> Result<()> {
     if !confinement.is_confined() {
         return Ok(());
@@ -291,7 +292,7 @@ fn check_paths(map: &Map, confinement: &Confinement) -> Result<()> {
         path.clear();
         map.expand_path(line, &mut path);
         let file = paths::split_member(&path).map_or(path.as_slice(), |(archive, _)| archive);
-        // The images of a zip file follow each other.
+        // Images of the same zip file are usually adjacent.
         if last != file {
             bounds.check(file, u64::from(line) + 1)?;
             last.clear();
@@ -303,7 +304,7 @@ fn check_paths(map: &Map, confinement: &Confinement) -> Result<()> {
 
 /// An image, or one view of it.
 struct FileChunk {
-    shared: Arc<Shared>,
+    shared: Arc<MapImages>,
     number: ChunkId,
 }
 
@@ -313,7 +314,7 @@ impl LeafChunk for FileChunk {
     }
 
     fn fetch(&self, _index: u32, first: usize, parts: &mut Parts) -> Result<()> {
-        let Shared { map, members, common, .. } = &*self.shared;
+        let MapImages { map, members, common, .. } = &*self.shared;
         let line = self.number / common.copies;
         let is_plain = !members.has(line);
         let options = DecodeOptions { orient: is_plain, in_memory: !is_plain, ..common.decoding };
@@ -322,7 +323,7 @@ impl LeafChunk for FileChunk {
         let identity = Identity { number: line.into(), copy, key: map.key(line) };
         fetch(origin, options, identity, (first, parts), |worker, content| {
             let Content { file, .. } = content;
-            let opened = self.shared.read(line, worker, file).map_err(Unread::into_parts);
+            let opened = self.shared.read(line, worker, file).map_err(ReadFailure::into_parts);
             let opened = opened.and_then(|()| {
                 let header = worker.decoder.header(file, &options);
                 header.map_err(|cause| (!cause.is_memory, self.shared.broken(line.into(), cause)))
@@ -337,17 +338,23 @@ impl LeafChunk for FileChunk {
     }
 }
 
-impl Shared {
+impl MapImages {
     /// Reads the image file of a line.
-    fn read(&self, line: u32, worker: &mut Worker, file: &mut Vec<u8>) -> std::result::Result<(), Unread> {
+    fn read(
+        &self,
+        line: u32,
+        worker: &mut Worker,
+        file: &mut Vec<u8>,
+    ) -> std::result::Result<(), ReadFailure> {
         let most = self.common.most_file_bytes();
-        // A lasting error does not block the reader: the next read goes on behind it.
+        // A lasting error must not block the reader: as a data error it is skipped by the next
+        // read.
         let unread = |is_lasting: bool, error: &Error| {
             let kind = if is_lasting { ErrorKind::Data } else { error.kind() };
-            Unread { is_lasting, error: self.cannot_open(line, kind, error) }
+            ReadFailure { is_lasting, error: self.cannot_open(line, kind, error) }
         };
         if let Some(read) = self.members.read(line, most, &mut worker.inflater, file) {
-            // Damage of a member lasts, unless the zip file cannot be read.
+            // Damage of a member is lasting, but a failure to read the zip file may not be.
             return read.map_err(|error| unread(error.kind() == ErrorKind::Data, &error));
         }
         worker.path.clear();
@@ -370,7 +377,8 @@ impl Shared {
         }
     }
 
-    /// CNTK's error of an image that cannot be used, whatever the reason. It lies in the map file, whose line names the image.
+    /// Builds CNTK's error for an unusable image, whatever the reason. Its location is the image's
+    /// line in the map file (see [`Origin::locate`]).
     fn cannot_open(&self, line: u32, kind: ErrorKind, cause: &Error) -> Error {
         let message = format!("Cannot open file '{}'", quoted(self.map.path(line)));
         let error = Error::new(kind, ExceptionClass::Runtime, message);
@@ -379,20 +387,20 @@ impl Shared {
     }
 }
 
-/// Why an image file could not be read.
-struct Unread {
-    /// It is so whenever it is tried, so that the image is left out.
+/// A failure to read an image file.
+struct ReadFailure {
+    /// Every attempt will fail, so the image is skipped.
     is_lasting: bool,
     error: Error,
 }
 
-impl Unread {
+impl ReadFailure {
     fn into_parts(self) -> (bool, Error) {
         (self.is_lasting, self.error)
     }
 }
 
-/// A cause as a sentence of its own: with a capital letter and a period.
+/// Turns a cause into a sentence: with a capital letter and a period.
 fn sentence(cause: &str) -> String {
     let mut letters = cause.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
@@ -400,7 +408,7 @@ fn sentence(cause: &str) -> String {
     format!("{first}{}{end}", letters.as_str())
 }
 
-impl Origin for Shared {
+impl Origin for MapImages {
     fn common(&self) -> &Arc<Common> {
         &self.common
     }
@@ -422,12 +430,12 @@ impl Origin for Shared {
         error.with_detail("Fix or replace the image, or remove its line from the map file.")
     }
 
-    /// CNTK 2.7 ends at every image that cannot be used.
+    /// CNTK 2.7 stops at the first unusable image.
     fn leave_out(&self, line: u64, error: Error) -> std::result::Result<Error, Error> {
         if self.common.as_cntk {
             return Err(error);
         }
-        // Where none may be left out, the error that follows says it all.
+        // If no image may be skipped, the error itself says everything; log nothing.
         if !self.common.is_tolerant {
             return Ok(error);
         }
@@ -454,7 +462,7 @@ impl Origin for Shared {
         let path = quoted(self.map.path(line as u32));
         let warning = || {
             let error = Error::data(format!("The image '{path}' is delivered, but {damage}."));
-            let advice = "What follows the damage shows wrong pixels: replace the image.";
+            let advice = "The pixels after the damage are wrong: replace the image.";
             self.locate(line, error.with_detail(advice)).to_string()
         };
         self.damaged.note(line, || format!("line {} ('{path}')", line + 1), warning);

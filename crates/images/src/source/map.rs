@@ -12,33 +12,34 @@ use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use memchr::memchr;
 
-/// A map file: its text, and where each line has its path.
+/// A map file: its text, and the position of each line's path.
 pub(super) struct Map {
-    /// Its folder, as the operating system has it.
+    /// Its folder, in the operating system's encoding.
     folder: Vec<u8>,
-    /// Path of the file, as the configuration writes it.
+    /// Path of the file as written in the configuration.
     file: String,
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// The keys of the lines; `None` if the key of each line is its number.
+    /// The keys of the lines; `None` if each key is the line number.
     keys: Option<Vec<SequenceKey>>,
-    /// Lines with more columns than are read: the number of the first one, what it has there, and
-    /// how many there are.
+    /// Lines with ignored columns: the number of the first such line, the text of its first ignored
+    /// column for messages, and the number of such lines.
     longer: Option<(u64, String, u64)>,
 }
 
-/// A line, with what is needed for each image: 16 bytes.
+/// A line of the map, in 16 bytes.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     /// Offset of the path in the text.
     path: u64,
-    /// Bytes of the path.
+    /// Length of the path in bytes.
     length: u32,
     label: u32,
 }
 
 impl Map {
-    /// Reads a map file. Every line must be good: mistakes are found here, not when an image is needed (CNTK 2.7).
+    /// Reads a map file. Every line must be valid: errors are reported here, not when an image is
+    /// needed (CNTK 2.7).
     pub fn read(file: &str, label_dim: u32, corpus: &Corpus) -> Result<Map> {
         let opened = DataFile::open_text_or(file, |cause| {
             Error::io("Error opening file", file, cause)
@@ -46,9 +47,10 @@ impl Map {
         })?;
         let size = opened.size()?;
         let too_large = || {
-            let message = format!("There is no memory for the map file, which has {size} bytes.");
-            Error::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
-                .with_detail("It is kept as a whole: check the path, or divide it among several readers.")
+            let message = format!("There is no memory for the map file of {size} bytes.");
+            Error::new(ErrorKind::Memory, ExceptionClass::Runtime, message).with_detail(
+                "The whole file is kept in memory: check the path, or divide it among several readers.",
+            )
         };
         let text = opened.read_text(room::FILE).map_err(|error| match error.kind() {
             ErrorKind::Memory => too_large().in_file(file),
@@ -103,7 +105,7 @@ impl Map {
             let detail = "Expected a path, a tab and a class number, with or without a key and a tab before them.";
             Error::data(message).with_detail(found(line)).with_detail(detail)
         })?;
-        // CNTK 2.7 calls it the second column, whichever it is.
+        // CNTK 2.7 says "second column" even if it is the third.
         let label_error = || {
             let message =
                 format!("Cannot parse label value on line {number}, second column, in file {file}.");
@@ -135,7 +137,7 @@ impl Map {
         Ok(Line { path: (at + offset) as u64, length, label: class })
     }
 
-    /// The note about lines with more columns than are read, which is legal but rarely meant.
+    /// Returns a note about lines with ignored columns, which are legal but rarely intended.
     pub fn remark(&self) -> Option<Finding> {
         let (line, found, count) = self.longer.as_ref()?;
         let lines = if *count == 1 {
@@ -144,53 +146,53 @@ impl Map {
             format!("{count} lines of the map file have")
         };
         let message = format!(
-            "{lines} more than the three columns key, path and class, which alone are read (CNTK 2.7)."
+            "{lines} more than the three columns key, path and class; the rest is ignored (CNTK 2.7)."
         );
         let mut note = Finding::new(Severity::Note, message).in_file(&self.file);
         note.detail = format!(
-            "{found} Remove the further columns, or give their data to another deserializer, joined by key."
+            "{found} Remove the extra columns, or read their data with another deserializer, joined by key."
         );
         note.location.line = Some(*line);
         Some(note)
     }
 
-    /// Path of the map file.
+    /// Returns the path of the map file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Number of lines.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// The path of a line's image, as the file has it.
+    /// Returns the path of a line's image as written in the map.
     pub fn path(&self, line: u32) -> &[u8] {
         let Line { path, length, .. } = self.lines[line as usize];
         &self.text[path as usize..][..length as usize]
     }
 
-    /// Appends the path with the map's folder in the place of three dots.
+    /// Appends the path of a line's image, with three leading dots replaced by the map's folder.
     pub fn expand_path(&self, line: u32, expanded: &mut Vec<u8>) {
         paths::expand(self.path(line), &self.folder, expanded);
     }
 
-    /// The number of the image's class.
+    /// Returns the class number of a line's image.
     pub fn label(&self, line: u32) -> u32 {
         self.lines[line as usize].label
     }
 
-    /// The line's key.
+    /// Returns the line's key.
     pub fn key(&self, line: u32) -> SequenceKey {
         self.keys.as_ref().map_or(u64::from(line), |keys| keys[line as usize])
     }
 
-    /// Whether the key of each line is its number.
+    /// Returns whether each line's key is its number.
     pub fn is_keyed_by_line(&self) -> bool {
         self.keys.is_none()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.text.capacity()
             + size_of_val(self.lines.as_slice())
@@ -198,7 +200,7 @@ impl Map {
     }
 }
 
-/// What a message shows of a line or column.
+/// Quotes the beginning of a line or column for a message.
 fn found(text: &[u8]) -> String {
     const MOST: usize = 80;
     if text.is_empty() {
@@ -213,13 +215,13 @@ pub(super) struct Columns<'a> {
     pub key: Option<&'a [u8]>,
     path: &'a [u8],
     pub label: &'a [u8],
-    /// The text behind a third column, which CNTK 2.7 ignores.
+    /// The text after the third column, which CNTK 2.7 ignores.
     more: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
-    /// Cuts a line at its tabs as CNTK 2.7 does. A column is there if it has a character or a tab after it; if there are
-    /// three, the first one is the key, and the rest of the line is ignored.
+    /// Splits a line at its tabs as CNTK 2.7 does. A column exists if it has a character, or a tab
+    /// after it. If there are three, the first is the key, and the rest of the line is ignored.
     pub fn of(line: &'a [u8]) -> Option<Columns<'a>> {
         let mut rest = line;
         let mut next = || {
@@ -241,19 +243,19 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Whether a line begins with a key: it has three columns.
+/// Returns whether a line begins with a key, i.e. has three columns.
 pub(super) fn has_key(line: &[u8]) -> bool {
     Columns::of(line).is_some_and(|columns| columns.key.is_some())
 }
 
-/// Collects the keys of lines.
+/// A collector of the lines' keys.
 struct Keys<'a> {
     corpus: &'a Corpus,
-    /// Keys that are numbers; empty as long as each is the number of its line.
+    /// Numeric keys; empty while each key is its line number.
     numbers: Vec<SequenceKey>,
-    /// Keys that are texts, one after the other ...
+    /// Textual keys, concatenated.
     texts: Vec<u8>,
-    /// ... and where each ends.
+    /// The end of each key in `texts`.
     ends: Vec<usize>,
 }
 
@@ -262,7 +264,7 @@ impl<'a> Keys<'a> {
         Keys { corpus, numbers: Vec::new(), texts: Vec::new(), ends: Vec::new() }
     }
 
-    /// Adds the key of the line with this number, the next one. `None`: the number is the key.
+    /// Adds the key of the next line, whose number is `line`. `None`: the key is the line number.
     fn push(&mut self, key: Option<&[u8]>, line: u64) -> Result<()> {
         if !self.corpus.is_numeric() {
             match key {
@@ -293,7 +295,7 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    /// All keys, or `None` if each is the number of its line.
+    /// Returns all keys, or `None` if each is its line number.
     fn finish(mut self) -> Result<Option<Vec<SequenceKey>>> {
         if !self.ends.is_empty() {
             let mut from = 0;
@@ -305,7 +307,7 @@ impl<'a> Keys<'a> {
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
                 return Err(error
                     .in_line(self.numbers.len() as u64 + 1)
-                    .with_detail("There are more keys than it can hold, or the host has refused one: divide the data among several readers."));
+                    .with_detail("There are more keys than it can hold, or the host has rejected one: divide the data among several readers."));
             }
         }
         self.numbers.shrink_to_fit();
@@ -321,7 +323,7 @@ mod tests {
         Map::of_text("m.txt", text.as_bytes().to_vec(), 4, corpus)
     }
 
-    /// Key, path and label of each line; or the message of the error and its line.
+    /// Key, path and label of each line; or the error's message and line.
     type Lines = std::result::Result<Vec<(u64, String, u32)>, (String, Option<u64>)>;
 
     fn read(text: &str) -> Lines {
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn textual_keys_are_numbered_in_their_order() {
+    fn textual_keys_are_numbered_in_order() {
         let corpus = Corpus::symbolic();
         let map = map("b\tp\t1\nq\t2\na\tr\t1\nb\ts\t0\n", &corpus).expect("a map");
         assert_eq!((0..4).map(|line| map.key(line)).collect::<Vec<_>>(), [0, 1, 2, 0]);

@@ -1,9 +1,10 @@
-//! Images with labels: map files that name image files, and lines that have images as Base64.
+//! Labelled images: map files that name image files, and files with Base64 images.
 //!
-//! A [`map`] file has a line per image; an image lies in a file of its own or in a [`zip`] file, and is a chunk by itself
-//! ([`files`]). Lines of [`base64`] are divided into chunks as text files are. Either way an image is read and its header
-//! looked at when a minibatch is fetched; what is random is then drawn for all images of the minibatch in their order; at the
-//! end those pixels are decoded that the transforms need, and transformed, several images at once ([`sequence`]).
+//! A [`map`] file has one line per image; each image is a file or a member of a [`zip`] file, and
+//! is its own chunk ([`files`]). Lines of [`base64`] are divided into chunks like text files.
+//! Either way an image is read and its header parsed when a minibatch is fetched. Random numbers
+//! are then drawn for all images of the minibatch in order. Finally the pixels that the transforms
+//! need are decoded and transformed, several images in parallel ([`sequence`]).
 
 mod base64;
 mod broken;
@@ -35,11 +36,11 @@ use workers::Workers;
 
 pub use summary::{MapSummary, map_of_zip, summary_of_base64, summary_of_map};
 
-/// Number of views of an image that is delivered in several.
+/// Number of views per image in multi-view mode.
 const VIEWS: u32 = 10;
 
-/// Opens a map file, or a file with Base64 lines. `users` has the transforms of users, by name. Runs on a thread of the
-/// library's pool.
+/// Opens a map file or a Base64 file. `users` holds the user-defined transforms by name. Must run
+/// on a thread of the library's pool.
 pub fn open(
     options: &ImageOptions,
     users: &[(String, Arc<dyn UserTransform>)],
@@ -51,22 +52,22 @@ pub fn open(
     }
 }
 
-/// What the deserializers of images have in common.
+/// State common to both image deserializers.
 struct Common {
-    /// The images, their labels, and perhaps what the transforms show of each image.
+    /// Images, labels, and optionally the random draws of the transforms.
     streams: Vec<StreamInfo>,
     /// See [`ImageOptions::as_cntk`].
     as_cntk: bool,
-    /// Images may be left out (`maxErrors`).
+    /// Images may be skipped (`maxErrors`).
     is_tolerant: bool,
     label_dim: u32,
     dense_labels: bool,
-    /// Sequences of an image: its views, or 1.
+    /// Sequences per image: the number of views, or 1.
     copies: u32,
     decoding: DecodeOptions,
     chain: Chain,
     workers: Workers,
-    /// Counts the memory of images.
+    /// Tracks the memory of images.
     meter: Meter,
 }
 
@@ -81,7 +82,7 @@ impl Common {
             .in_cntks_place(options.as_cntk);
         let asked = chain.channels();
         let stream = |name: &String, storage, shape| StreamInfo::new(name, storage, options.element, shape);
-        // What is decoded may have any size.
+        // Without a transform that fixes it, the size is unknown.
         let shape = chain.shape(None).map_or(vec![UNKNOWN_DIMENSION], |shape| shape.to_vec());
         let labels = if options.dense_labels { Storage::Dense } else { Storage::SparseCsc };
         let mut streams = vec![
@@ -114,31 +115,33 @@ impl Common {
         })
     }
 
-    /// The most bytes of an image file that are read: more than any format needs for the most pixels that are decoded.
+    /// Returns the size limit of image files: more than any format needs for the maximum number of
+    /// pixels.
     fn most_file_bytes(&self) -> u64 {
-        const OF_A_PIXEL: u64 = 8;
-        const BESIDE_PIXELS: u64 = 64 << 20;
-        self.decoding.max_pixels.saturating_mul(OF_A_PIXEL).saturating_add(BESIDE_PIXELS).min(1 << 31)
+        const PER_PIXEL: u64 = 8;
+        const OVERHEAD: u64 = 64 << 20;
+        self.decoding.max_pixels.saturating_mul(PER_PIXEL).saturating_add(OVERHEAD).min(1 << 31)
     }
 }
 
-/// The error of an image file that is too large to be read.
+/// Returns the error for an image file that exceeds the size limit.
 fn too_large(size: u64, most: u64) -> Error {
-    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
+    Error::data(format!("The image file has {size} bytes, but at most {most} are allowed."))
         .with_detail("The limit follows from ‹max_pixels› of the deserializer: raise it, or check the file.")
 }
 
-/// Sequences of an image.
+/// Returns the number of sequences per image.
 fn copies(options: &ImageOptions) -> u32 {
     if options.multi_view { VIEWS } else { 1 }
 }
 
-/// The number of classes, which are counted by the signed 32-bit numbers of sparse minibatches.
+/// Returns the number of classes. Class numbers must fit in the signed 32-bit indices of sparse
+/// minibatches.
 fn label_dim(options: &ImageOptions) -> Result<u32> {
     let dim = u32::try_from(options.label_dim).ok().filter(|&dim| i32::try_from(dim).is_ok());
     dim.ok_or_else(|| {
         let message = format!(
-            "The number of classes, ‹classes›, is {}, and at most {} classes are possible.",
+            "The number of classes, ‹classes›, is {}, but at most {} classes are possible.",
             options.label_dim,
             i32::MAX
         );

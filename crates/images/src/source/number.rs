@@ -1,18 +1,18 @@
-//! Numbers as the C library reads them: CNTK 2.7 takes labels and numeric keys that way.
+//! Numbers as parsed by the C library, which CNTK 2.7 uses for labels and numeric keys.
 
-/// What stands at the beginning of a text.
+/// The number at the beginning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CNumber {
     /// A number; a negative one wraps around.
     Value(u64),
-    /// One of more than 64 bits.
+    /// A number that does not fit in 64 bits.
     TooLarge,
     /// No digit.
     None,
 }
 
-/// Reads the decimal number at the beginning of a text as `strtoull` does: after white space and a sign, and up to the
-/// first byte that is no digit.
+/// Parses the decimal number at the beginning of a text like `strtoull`: after white space and a
+/// sign, up to the first non-digit.
 pub(super) fn unsigned(text: &[u8]) -> CNumber {
     let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let (is_negative, digits) = match &text[spaces..] {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_strtoull_does() {
+    fn numbers_are_parsed_like_strtoull() {
         for (text, value) in [
             ("7", CNumber::Value(7)),
             (" 2", CNumber::Value(2)),

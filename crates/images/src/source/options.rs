@@ -1,4 +1,4 @@
-//! Options of the deserializers of images.
+//! Options of the image deserializers.
 
 use crate::transform::TransformOptions;
 use cntk_reader_core::Result;
@@ -9,51 +9,49 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::option::release::Release;
 use cntk_reader_core::stream::ElementType;
 
-/// Options of the deserializers of images.
+/// Options of an image deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageOptions {
-    /// Path of the map file, or of the file with Base64 lines.
+    /// Path of the map file or the Base64 file.
     pub file: String,
-    /// Each line of `file` has the image itself, encoded as Base64.
+    /// Each line of `file` contains the image itself, encoded as Base64.
     pub base64: bool,
     /// Name of the stream of images.
     pub features: String,
-    /// Transforms of each image, in this order. The values are cast to `pixels` at the end.
+    /// Transforms of each image, in this order. At the end the values are cast to `pixels`.
     pub transforms: Vec<TransformOptions>,
     /// Name of the stream of labels.
     pub labels: String,
-    /// Name of the stream of draws, if there is one: what the transforms show of each image
-    /// (`draw`).
+    /// Name of the stream of the transforms' random draws, if any (`draw`).
     pub draws: Option<String>,
-    /// Number of classes: values of a label.
+    /// Number of classes: the dimension of labels.
     pub label_dim: u64,
     /// Labels are dense vectors (`readerType = "ImageReader"`), not sparse ones.
     pub dense_labels: bool,
     /// Images are decoded to one channel (`grayscale`).
     pub grayscale: bool,
-    /// Each line stands for ten sequences (`multiViewCrop`).
+    /// Each line yields ten sequences (`multiViewCrop`).
     pub multi_view: bool,
-    /// Keep and use an index file beside the Base64 file (`cacheIndex`).
+    /// Keep and use an index file next to the Base64 file (`cacheIndex`).
     pub cache_index: bool,
-    /// Level of logging (`verbosity`).
+    /// Log level (`verbosity`).
     pub verbosity: i32,
-    /// Most columns times rows of an image that are decoded; a larger image is an error before
-    /// memory is taken for it.
+    /// Maximum number of pixels of an image. Larger images are errors, reported before memory is
+    /// allocated for them.
     pub max_pixels: u64,
-    /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
+    /// Random transforms depend only on seed, sweep and sequence (`reproducibleTransforms`).
     pub reproducible: bool,
-    /// Type of the values of labels and draws.
+    /// Element type of labels and draws.
     pub element: ElementType,
-    /// Type of the values of images: `element`, or `UInt8` (`element` of their stream).
+    /// Element type of images: `element`, or `UInt8` (`element` of their stream).
     pub pixels: ElementType,
-    /// Where the paths may lead that the file names (`confinePaths`).
+    /// Folders that the file's paths may lead to (`confinePaths`).
     pub confinement: Confinement,
-    /// The reader stands in CNTK's place: what CNTK 2.7 scrambles or fails for stays as it is
-    /// there.
+    /// Drop-in mode: behave like CNTK 2.7 even where it garbles data or fails.
     pub as_cntk: bool,
-    /// The reader's `maxErrors`: images that may be left out.
+    /// The reader's `maxErrors`: the number of images that may be skipped.
     pub max_errors: u64,
-    /// Whose words messages use for options.
+    /// The front end whose option names appear in messages.
     pub front_end: FrontEnd,
 }
 

@@ -1,21 +1,22 @@
-//! Paths of images, as map files write them.
+//! Paths of images in map files.
 
 use cntk_reader_core::file::address;
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 
-/// What stands at the beginning of a path for the folder of the map file.
+/// Path prefix that stands for the folder of the map file.
 const FOLDER: &[u8] = b"...";
 
-/// The folder of a map file: its path up to the last separator, or all of the path if there is none (CNTK 2.7).
+/// Returns the folder of a map file: its path up to the last separator, or the whole path if there
+/// is none (CNTK 2.7).
 pub(super) fn folder(map: &str) -> Vec<u8> {
     let map = address::exact(map);
     let map = map.as_bytes();
     memchr::memrchr2(b'/', b'\\', map).map_or(map, |end| &map[..end]).to_owned()
 }
 
-/// Appends a path, with the map file's folder in the place of three leading dots. The dots are replaced whatever follows
-/// them (CNTK 2.7).
+/// Appends a path, with three leading dots replaced by the map file's folder. They are replaced
+/// even if no separator follows (CNTK 2.7).
 pub(super) fn expand(path: &[u8], folder: &[u8], expanded: &mut Vec<u8>) {
     match path.strip_prefix(FOLDER) {
         Some(rest) => {
@@ -26,8 +27,9 @@ pub(super) fn expand(path: &[u8], folder: &[u8], expanded: &mut Vec<u8>) {
     }
 }
 
-/// Splits the expanded path of an image in a zip file: the path of the zip file, and the name of the member. The first `@`
-/// counts, and one character after it is skipped, whatever it is (CNTK 2.7). `None` if the path has no `@`.
+/// Splits the expanded path of an image in a zip file into the path of the zip file and the name of
+/// the member. The first `@` separates them, and one character after it is skipped, whatever it is
+/// (CNTK 2.7). `None` if the path has no `@`.
 pub(super) fn split_member(path: &[u8]) -> Option<(&[u8], Cow<'_, [u8]>)> {
     let at = memchr::memchr(b'@', path)?;
     let name = path.get(at + 2..).unwrap_or_default();
@@ -49,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn three_dots_are_the_folder_of_the_map() {
+    fn three_dots_mean_the_map_folder() {
         for (path, map, result) in [
             (".../sub/a.png", "/d/m.txt", "/d/sub/a.png"),
             ("...sub/a.png", "/d/m.txt", "/dsub/a.png"),
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_at_sign_ends_the_path_of_a_zip_file() {
+    fn first_at_sign_ends_the_zip_path() {
         let split = |path: &'static str| {
             let (zip, name) = split_member(path.as_bytes())?;
             Some((String::from_utf8_lossy(zip), String::from_utf8_lossy(&name).into_owned()))

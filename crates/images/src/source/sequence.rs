@@ -1,4 +1,4 @@
-//! An image of a minibatch: fetched, planned, prepared, and looked at by the packer.
+//! An image of a minibatch: fetched, planned, decoded and transformed, and viewed by the packer.
 
 use super::Common;
 use super::workers::Worker;
@@ -13,22 +13,22 @@ use cntk_reader_core::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Where an image comes from: reads it, and says where it is in errors.
+/// The deserializer that an image comes from. Locates it in errors.
 pub(super) trait Origin: Send + Sync {
-    /// What it has in common with other deserializers of images.
+    /// Returns the state common to all image deserializers.
     fn common(&self) -> &Arc<Common>;
 
-    /// Adds to an error where the image with this number is.
+    /// Adds the location of image `number` to an error.
     fn locate(&self, number: u64, error: Error) -> Error;
 
     /// See [`cntk_reader_core::corpus::Corpus::lasting_number`].
     fn lasting_number(&self, key: SequenceKey) -> u64;
 
-    /// The error of an image that cannot be decoded.
+    /// Returns the error for an image that cannot be decoded.
     fn broken(&self, number: u64, cause: DecodeError) -> Error;
 
-    /// An image cannot be used: `Err` if that ends reading, `Ok` if it is left out, and counts as
-    /// invalid.
+    /// Handles an unusable image: `Err` if that ends reading, `Ok` if the image is skipped and
+    /// counts as invalid.
     fn leave_out(&self, number: u64, error: Error) -> std::result::Result<Error, Error> {
         let _ = number;
         Err(error)
@@ -37,40 +37,40 @@ pub(super) trait Origin: Send + Sync {
     /// See [`Failure::ends_alone`].
     fn ends_alone(&self) -> bool;
 
-    /// An image was decoded although its data are damaged.
+    /// Records an image that was decoded although its data are damaged.
     fn damaged(&self, number: u64, damage: &str);
 }
 
-/// Which image it is.
+/// The identity of an image.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Identity {
-    /// What its [`Origin`] knows it by.
+    /// Its number in its [`Origin`].
     pub number: u64,
-    /// Number of the view, if it is delivered in several.
+    /// Number of the view, in multi-view mode.
     pub copy: u32,
     pub key: SequenceKey,
 }
 
-/// How far an image has come.
+/// The processing stage of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It cannot be used.
+    /// The image is unusable.
     Invalid,
-    /// `file` has the image file; this is what it says of itself.
+    /// `file` holds the encoded image, whose header has been parsed.
     Encoded(Header),
-    /// `image` has the whole image.
+    /// `image` holds the whole decoded image.
     Decoded,
 }
 
-/// An image with its label. Its memory is used again for other images.
+/// An image with its label. Its memory is reused for other images.
 pub(super) struct FetchedImage {
     common: Arc<Common>,
-    /// `None` once it was released.
+    /// `None` once released.
     origin: Option<Arc<dyn Origin>>,
     options: DecodeOptions,
     identity: Identity,
     stage: Stage,
-    /// Why it cannot be used.
+    /// The reason why the image is unusable.
     failure: Option<Failure>,
     file: Vec<u8>,
     image: Image,
@@ -82,7 +82,7 @@ pub(super) struct FetchedImage {
     held: Held,
 }
 
-/// The numbers of a sample that has what the transforms show of an image, in the stream's type.
+/// The random draws of an image as a sample, in the stream's type.
 enum Draws {
     Floats([f32; Drawn::VALUES]),
     Doubles([f64; Drawn::VALUES]),
@@ -113,10 +113,10 @@ impl Draws {
 
 /// The data of a label.
 enum Label {
-    /// The number of the class, in as many bytes as sparse indices have.
+    /// The class number, in the width of sparse indices.
     Narrow([u8; 2]),
     Wide([u8; 4]),
-    /// A byte for each class, of which one is 1; and which one.
+    /// One byte per class, all 0 except for one, and the index of that one.
     Dense(Box<[u8]>, usize),
 }
 
@@ -129,7 +129,7 @@ impl Label {
         }
     }
 
-    /// Sets the number of the class, which is below the dimension.
+    /// Sets the class number, which must be below the dimension.
     fn set(&mut self, class: u32) {
         match self {
             Label::Narrow(bytes) => *bytes = (class as u16).to_ne_bytes(),
@@ -159,26 +159,26 @@ impl Label {
     }
 }
 
-/// What reading an image fills in.
+/// The buffers that reading an image fills.
 pub(super) struct Content<'a> {
     /// The bytes of the image file.
     pub file: &'a mut Vec<u8>,
-    /// Its pixels, for an origin that has to decode it to know whether it is valid.
+    /// Its pixels, for an origin that must decode it to know whether it is valid.
     pub image: &'a mut Image,
 }
 
-/// What reading an image has led to.
+/// The result of reading an image.
 pub(super) enum Read {
-    /// [`Content::file`] has the image file.
+    /// [`Content::file`] holds the encoded image.
     Encoded(Header),
-    /// [`Content::image`] has the whole image.
+    /// [`Content::image`] holds the whole decoded image.
     Decoded,
-    /// The image cannot be used, and counts as invalid. The error says why.
+    /// The image is unusable and counts as invalid, for the reason given.
     Invalid(Option<Error>),
 }
 
-/// Fetches an image for the streams from `first` on. `read` reads it, and also gives its label; `options` say how it is going
-/// to be decoded.
+/// Fetches an image for the streams from `first` on. `read` reads it and returns its label;
+/// `options` determine how it will be decoded.
 pub(super) fn fetch(
     origin: Arc<dyn Origin>,
     options: DecodeOptions,
@@ -189,7 +189,7 @@ pub(super) fn fetch(
     let common = Arc::clone(origin.common());
     parts.add(first, common.streams.len(), |used| {
         let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<FetchedImage>().ok());
-        // Its label is as large as those of its own deserializer.
+        // Reuse only images of this deserializer: the label's size depends on it.
         let used = used.filter(|used| Arc::ptr_eq(&used.common, &common));
         let mut fetched = used.unwrap_or_else(|| {
             Box::new(FetchedImage {
@@ -234,15 +234,15 @@ impl FetchedImage {
         }
     }
 
-    /// The image is left out: this is why.
+    /// Marks the image as skipped, for the reason given.
     fn fail(&mut self, error: Option<Error>) {
         self.stage = Stage::Invalid;
-        // Images of Base64 are left out by CNTK 2.7 too.
+        // CNTK 2.7 skips Base64 images too.
         let ends_alone = self.origin.as_ref().is_some_and(|origin| origin.ends_alone());
         self.failure = error.map(|error| Failure { error: self.locate(error), ends_alone });
     }
 
-    /// Returns why the image is left out, if it is.
+    /// Decodes and transforms the image. Returns the reason if it is skipped.
     fn decode_and_transform(&mut self) -> Result<Option<Error>> {
         let FetchedImage { common, origin, options, stage, file, image, plan, .. } = self;
         let number = self.identity.number;
@@ -250,7 +250,7 @@ impl FetchedImage {
             let region = plan.region();
             match stage {
                 Stage::Encoded(_) => {
-                    // The image may still have the floating-point values that transforms made of the one before.
+                    // The image may still hold the preceding image's floating-point values.
                     worker.scratch.reclaim(image);
                     let decoded = worker.decoder.decode(file, options, region, image);
                     match (decoded, origin) {
@@ -285,7 +285,7 @@ impl FetchedData for FetchedImage {
         self.failure.as_ref()
     }
 
-    /// Decodes all of the image, whatever part the transforms have needed.
+    /// Decodes the whole image, not only the part that the transforms needed.
     fn damage(&self) -> Option<String> {
         let FetchedImage { common, options, file, .. } = self;
         common.workers.with(|worker| {
@@ -347,7 +347,7 @@ impl FetchedData for FetchedImage {
         }
     }
 
-    /// CNTK 2.7 gives the sequences of labels no keys, which truncated minibatches report.
+    /// In CNTK 2.7 label sequences have no keys, which shows in truncated minibatches.
     fn key(&self, stream: usize) -> Option<SequenceKey> {
         Some(if stream == 0 { self.identity.key } else { 0 })
     }
@@ -359,7 +359,7 @@ impl FetchedData for FetchedImage {
     }
 }
 
-/// Bytes of memory that the values of an image take.
+/// Returns the memory use of an image's values in bytes.
 fn pixel_bytes(pixels: &Pixels) -> usize {
     match pixels {
         Pixels::Bytes(values) => values.capacity(),
@@ -368,7 +368,7 @@ fn pixel_bytes(pixels: &Pixels) -> usize {
     }
 }
 
-/// Leaves a part of an image of bytes.
+/// Crops an image of bytes in place.
 fn cut(image: &mut Image, region: Region) -> Result<()> {
     let Image { width, height, channels, pixels: Pixels::Bytes(pixels), .. } = image else {
         return Err(Error::internal("A decoded image does not consist of bytes."));
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_an_image_is_cut_out_in_place() {
+    fn images_are_cropped_in_place() {
         let pixels = (0..4 * 3 * 2).collect();
         let mut image =
             Image { width: 4, height: 3, channels: 2, planar: false, pixels: Pixels::Bytes(pixels) };
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_class_of_a_dense_label_is_one() {
+    fn dense_label_sets_one_class() {
         let mut label = Label::Dense(vec![0; 3].into(), 0);
         for class in [2, 2, 0, 1] {
             label.set(class);

@@ -1,4 +1,4 @@
-//! What a map file or a zip file has, without a configuration.
+//! Summaries of map, Base64 and zip files, made without a configuration.
 
 use super::map::Columns;
 use super::number::{CNumber, unsigned};
@@ -9,22 +9,22 @@ use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::collections::{BTreeSet, HashMap};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes of a line in which its key and class are looked for.
+/// Bytes at the beginning of a line in which its key and class are searched.
 const BEGINNING: usize = 4096;
 
-/// What a map file has.
+/// A summary of a map file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapSummary {
-    /// The least number of classes that all lines fit into; at least 1.
+    /// The smallest number of classes that covers all lines; at least 1.
     pub classes: usize,
-    /// Lines have keys that are no numbers.
+    /// Some keys are not numbers.
     pub has_text_keys: bool,
 }
 
-/// Looks at all lines of a map file. What is wrong with them is found when the map is read.
+/// Summarizes a map file. Invalid lines are reported later, when the map is read.
 pub fn summary_of_map(path: &str) -> Result<MapSummary> {
     let text = DataFile::open_text(path)?.read_text(room::FILE)?;
     let mut summary = MapSummary { classes: 1, has_text_keys: false };
@@ -34,7 +34,7 @@ pub fn summary_of_map(path: &str) -> Result<MapSummary> {
     Ok(summary)
 }
 
-/// Looks at the beginnings of all lines of a file of images as Base64. The first line decides
+/// Summarizes a file of Base64 images from the beginnings of its lines. The first line determines
 /// whether lines have keys (CNTK 2.7).
 pub fn summary_of_base64(file: &DataFile) -> Result<MapSummary> {
     let mut summary = MapSummary { classes: 1, has_text_keys: false };
@@ -77,8 +77,8 @@ impl MapSummary {
     }
 }
 
-/// The lines of a map of all images of a zip file. The class of an image is the number of its folder among all folders that have images, in
-/// their sorted order.
+/// Returns the lines of a map of all images in a zip file. The class of an image is the index of
+/// its folder among the sorted folders that contain images.
 pub fn map_of_zip(path: &str) -> Result<Vec<String>> {
     let names = zip::names(path)?;
     let mut images: Vec<&str> = names
@@ -89,23 +89,23 @@ pub fn map_of_zip(path: &str) -> Result<Vec<String>> {
     images.sort_unstable();
     if images.is_empty() {
         let error = Error::data(format!("The zip file '{path}' has no images."));
-        let detail = "Images with the endings .jpg, .png, .bmp, .tif, .webp or .ppm were expected. An archive of NumPy's arrays (.npz) is an \
-                      input of 'cntk-reader convert'.";
+        let detail = "Images with the extensions .jpg, .png, .bmp, .tif, .webp or .ppm were expected. For an archive of NumPy arrays (.npz), \
+                      use 'cntk-reader convert'.";
         return Err(error.with_detail(detail).in_file(path));
     }
     let folders: BTreeSet<&str> = images.iter().map(|name| folder(name)).collect();
-    // Looked up rather than counted again for each image: a zip file may have a folder for each of its images.
+    // A hash map, because a zip file may have a folder for each of its images.
     let classes: HashMap<&str, usize> = folders.into_iter().zip(0..).collect();
     let class = |name: &str| classes.get(folder(name)).copied().unwrap_or(0);
     Ok(images.iter().map(|name| format!("{path}@/{name}\t{}", class(name))).collect())
 }
 
-/// The folder of a member of a zip file.
+/// Returns the folder of a zip member.
 fn folder(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Whether a name ends as those of images do.
+/// Returns whether a name has the extension of an image format.
 fn is_image(name: &str) -> bool {
     cntk_reader_core::format::recognize::IMAGE_ENDINGS
         .iter()

@@ -1,7 +1,7 @@
-//! Zip files that images lie in.
+//! Images in zip files.
 //!
-//! The directories of zip files are read when the reader is opened. Nothing is unpacked to disk, so names of members are mere
-//! bytes that are compared.
+//! The directories of zip files are read when the reader is opened. Nothing is unpacked to disk, so
+//! member names are plain bytes that are only compared.
 
 use super::map::Map;
 use super::{paths, too_large};
@@ -19,32 +19,33 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-/// Bytes of the fixed part of the header before a member's data.
+/// Length of the fixed part of a member's local header.
 const LOCAL_HEADER: usize = 30;
 
-/// Its first bytes.
+/// Signature of a local header.
 const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 
-/// Bytes at the end of a file in which the end of a directory is looked for: its own, and those of the longest comment.
+/// Bytes searched at the end of a file for the end-of-directory record: its own length plus the
+/// longest comment.
 const SEARCHED: u64 = 22 + 65535;
 
-/// Lines that name members which do not exist are logged, up to this many.
-const MOST_LOGGED: usize = 100;
+/// Maximum number of log lines about missing members.
+const MAX_LOGGED: usize = 100;
 
-/// The images that lie in zip files.
+/// The images of a map that are in zip files.
 #[derive(Default)]
 pub(super) struct Members {
     archives: Vec<DataFile>,
-    /// In the order of their lines.
+    /// Sorted by line.
     members: Vec<Member>,
-    /// Lines whose members are missing or cannot be read, in their order, and why.
+    /// Lines whose members are missing or unreadable, sorted, with the reason.
     missing: Vec<(u32, String)>,
 }
 
-/// Where the data of an image lie.
+/// The location of an image in a zip file.
 #[derive(Debug, Clone, Copy)]
 struct Member {
-    /// Offset of the header before the data.
+    /// Offset of the local header.
     offset: u64,
     /// The line of the map.
     line: u32,
@@ -52,23 +53,23 @@ struct Member {
     place: Place,
 }
 
-/// Reads, from the directory of a zip file, why its reader cannot read a member.
+/// The reason why a member cannot be read.
 type Unreadable = String;
 
-/// What the directory of a zip file says of a member.
+/// A member's entry in the directory of a zip file.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Bytes in the zip file.
+    /// Compressed size in bytes.
     stored: u32,
-    /// Bytes of the image file. The highest bit: they are stored as they are.
+    /// Uncompressed size in bytes. The highest bit is [`PLAIN`].
     size: u32,
     crc: u32,
 }
 
-/// The highest bit of [`Place::size`].
+/// Flag in [`Place::size`]: the member is stored uncompressed.
 const PLAIN: u32 = 1 << 31;
 
-/// Memory for unpacking, and the state of the decompressor.
+/// Decompressor state and memory for the compressed data.
 pub(super) struct Inflater {
     stored: Vec<u8>,
     state: Decompress,
@@ -81,13 +82,13 @@ impl Default for Inflater {
 }
 
 impl Members {
-    /// Finds the images of a map that lie in zip files. All of these must be there, unless missing
-    /// ones are tolerated: then they are errors when they are read. With `as_cntk`, members have
-    /// exactly the names that their directory has.
+    /// Finds the images of a map that are in zip files. Missing members are an error here, or with
+    /// `is_tolerant` when they are read. With `as_cntk`, member names must match the directory
+    /// exactly.
     pub fn find(map: &Map, as_cntk: bool, is_tolerant: bool) -> Result<Members> {
         let mut found = Members::default();
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
-        // Zip files in the order in which the map names them, each with its lines.
+        // Zip files in the order of the map, each with its lines.
         let mut wanted: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
         let mut path = Vec::new();
         for line in 0..map.len() as u32 {
@@ -135,7 +136,7 @@ impl Members {
                             room::push(&mut found.missing, (line, message), room::INDEX)?;
                             continue;
                         }
-                        if lacking <= MOST_LOGGED {
+                        if lacking <= MAX_LOGGED {
                             Logger::log_always(Level::Error, &message);
                         }
                         first_lacking.get_or_insert((line, message));
@@ -149,8 +150,8 @@ impl Members {
                 "Cannot retrieve image data for some sequences. For more detail, please see the log file.";
             let error = Error::data(message).with_detail(detail).in_file(map.file());
             return Err(error.in_line(u64::from(line) + 1).with_detail(format!(
-                "{lacking} lines of the map name images that their zip file does not have, or that cannot be read there. The \
-                 name after '@' and one more character must be that of the zip file's directory. With ‹max_errors› above 0, such \
+                "{lacking} lines of the map name images that are missing from their zip file or cannot be read. The name after \
+                 '@' and one more character must match the zip file's directory. With ‹max_errors› above 0, such \
                  images are left out and counted."
             )));
         }
@@ -159,12 +160,12 @@ impl Members {
         Ok(found)
     }
 
-    /// Whether the image of a line lies in a zip file.
+    /// Returns whether the image of a line is in a zip file.
     pub fn has(&self, line: u32) -> bool {
         self.find_member(line).is_some() || self.why_missing(line).is_some()
     }
 
-    /// Why the member of a line is missing, if it is.
+    /// Returns the reason why the member of a line is missing, if it is.
     fn why_missing(&self, line: u32) -> Option<&str> {
         let found = self.missing.binary_search_by_key(&line, |(line, _)| *line).ok()?;
         self.missing.get(found).map(|(_, why)| why.as_str())
@@ -175,7 +176,8 @@ impl Members {
         self.members.get(found)
     }
 
-    /// Reads the image file of a line into `file`, at most `most` bytes. `None` if it does not lie in a zip file.
+    /// Reads the image of a line into `file`. Fails if it has more than `most` bytes. `None` if it
+    /// is not in a zip file.
     pub fn read(
         &self,
         line: u32,
@@ -216,13 +218,13 @@ impl Members {
         let mut header = [0; LOCAL_HEADER];
         archive.read_exact_at(offset, &mut header)?;
         if !header.starts_with(LOCAL_SIGNATURE) {
-            return Err(damaged("no member begins where its directory says"));
+            return Err(damaged("there is no member at the offset in its directory"));
         }
         let length = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
         let data = offset + LOCAL_HEADER as u64 + length(26) + length(28);
-        // A directory can claim 4 GB of an archive of a few bytes.
+        // A directory can claim 4 GB in an archive of a few bytes.
         if data.checked_add(stored).is_none_or(|end| archive.size().is_ok_and(|size| end > size)) {
-            return Err(damaged("a member does not end within the file"));
+            return Err(damaged("a member extends past the end of the file"));
         }
         let buffer = if is_plain { &mut *file } else { &mut inflater.stored };
         buffer.clear();
@@ -235,9 +237,10 @@ impl Members {
             inflater.state.reset(false);
             let state = &mut inflater.state;
             let status = state.decompress_vec(&inflater.stored, file, FlushDecompress::Finish);
-            // A member that is longer than its directory says does not come to its end in the memory that is reserved.
+            // A member longer than its directory entry does not reach its end in the reserved
+            // memory.
             if !matches!(status, Ok(Status::StreamEnd)) || file.len() as u64 != size {
-                return Err(damaged("a member cannot be unpacked"));
+                return Err(damaged("a member cannot be decompressed"));
             }
         }
         if crc32fast::hash(file) != place.crc {
@@ -246,27 +249,27 @@ impl Members {
         Ok(())
     }
 
-    /// Number of images that lie in zip files.
+    /// Returns the number of images in zip files.
     pub fn len(&self) -> usize {
         self.members.len() + self.missing.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.members.as_slice())
     }
 }
 
-/// The members of a zip file, by name: where each begins, and what its directory says.
+/// The members of a zip file by name: local header offset and directory entry.
 type Directory = HashMap<Box<[u8]>, (u64, std::result::Result<Place, Unreadable>)>;
 
-/// The names of the members of a zip file, in no order.
+/// Returns the names of the readable members of a zip file, in arbitrary order.
 pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
     let members = open(path.as_bytes(), false)?.1;
     Ok(members.into_iter().filter_map(|(name, (_, place))| place.is_ok().then_some(name)).collect())
 }
 
-/// Opens a zip file, and reads its directory.
+/// Opens a zip file and reads its directory.
 fn open(path: &[u8], as_cntk: bool) -> Result<(DataFile, Directory)> {
     let shown = String::from_utf8_lossy(path);
     let refused = |why: &str| format!("Failed to open {shown}, zip library error: {why}");
@@ -278,9 +281,9 @@ fn open(path: &[u8], as_cntk: bool) -> Result<(DataFile, Directory)> {
     Ok((file, directory))
 }
 
-/// The meaning of a path with an `@`.
-const AT_SIGN: &str = "A path with '@' names a zip file before the first '@', and an image in it after it. Files whose own path has an \
-                       '@' have to be renamed, or reached by a link without one.";
+/// Advice about paths with `@`.
+const AT_SIGN: &str = "A path with '@' names a zip file before the first '@', and an image in it after it. A file whose own path contains \
+                       '@' must be renamed, or reached through a link without it.";
 
 fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bool) -> Result<Directory> {
     let not_a_zip = |error: &dyn std::fmt::Display| {
@@ -302,11 +305,11 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bo
             u32::try_from(entry.uncompressed_size_hint()).ok().filter(|&size| size < PLAIN),
         );
         let place = if entry.flags().is_encrypted() {
-            Err("it is encrypted, and only plain members are read; pack the images again without a password"
+            Err("it is encrypted, which is not supported; pack the images again without a password"
                 .to_owned())
         } else if !is_plain && method != CompressionMethod::DEFLATE {
             Err(format!(
-                "it is compressed by {}, where stored or deflated members are read; pack the images again, with 'zip -0' for example",
+                "it is compressed by {}, but only stored or deflated members are supported; pack the images again, with 'zip -0' for example",
                 method_name(method)
             ))
         } else if let (Ok(stored), Some(size)) = sizes {
@@ -314,12 +317,12 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bo
             Ok(Place { stored, size, crc: entry.crc32() })
         } else {
             let size = entry.uncompressed_size_hint();
-            Err(format!("it has {size} bytes, where members below 2147483648 bytes are read"))
+            Err(format!("it has {size} bytes, but only members below 2147483648 bytes are supported"))
         };
         let name: Box<[u8]> = entry.file_path().as_bytes().into();
         room::reserve(&mut directory, 2, room::INDEX)?;
         let found = (entry.local_header_offset(), place);
-        // Tools on Windows write backslashes, which maps cannot name: theirs become slashes.
+        // Windows tools may write backslashes, which maps cannot name: they become slashes.
         if !as_cntk && name.contains(&b'\\') {
             let slashed = name.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect();
             with_backslashes.push((slashed, found));
@@ -327,14 +330,14 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bo
             directory.entry(name).or_insert(found);
         }
     }
-    // Where both spellings are there, a map means the one with slashes.
+    // If both spellings exist, the name with slashes takes precedence.
     for (name, found) in with_backslashes {
         directory.entry(name).or_insert(found);
     }
     Ok(directory)
 }
 
-/// The name of a method of compression.
+/// Returns the name of a compression method.
 fn method_name(method: CompressionMethod) -> String {
     match method {
         CompressionMethod::DEFLATE64 => "deflate64".to_owned(),
@@ -342,7 +345,7 @@ fn method_name(method: CompressionMethod) -> String {
         CompressionMethod::LZMA => "lzma".to_owned(),
         CompressionMethod::ZSTD | CompressionMethod::ZSTD_DEPRECATED => "zstd".to_owned(),
         CompressionMethod::XZ => "xz".to_owned(),
-        CompressionMethod::AES => "a method that AES encrypts".to_owned(),
+        CompressionMethod::AES => "an AES-encrypted method".to_owned(),
         other => format!(
             "method {}{}",
             other.as_u16(),
@@ -351,7 +354,7 @@ fn method_name(method: CompressionMethod) -> String {
     }
 }
 
-/// A file as the reader of zip files reads it.
+/// Adapter for the zip reader.
 struct Bytes(DataFile);
 
 impl ReaderAt for Bytes {
@@ -365,10 +368,11 @@ mod tests {
     use super::*;
     use cntk_reader_core::corpus::Corpus;
 
-    /// A zip file with one member of three bytes, whose directory claims these sizes.
+    /// Builds a zip file with one member of three bytes, whose directory claims these sizes.
     fn archive(stored: u32, size: u32, is_plain: bool) -> Vec<u8> {
         let method = if is_plain { 0u16 } else { 8 };
-        // From the version to the length of the extra field, as the member and the directory have it.
+        // From the version to the extra field length, identical in the local header and the
+        // directory.
         let mut facts = [20u16, 0, method, 0, 0].map(u16::to_le_bytes).concat();
         facts.extend([0, stored, size].map(u32::to_le_bytes).concat());
         facts.extend([1u16, 0].map(u16::to_le_bytes).concat());
@@ -383,13 +387,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reserved_for_members_that_the_file_does_not_have() {
+    fn bogus_member_sizes_reserve_no_memory() {
         let folder = tempfile::tempdir().expect("a folder");
         let [zip, map] = ["a.zip", "a.map"].map(|name| folder.path().join(name).display().to_string());
         std::fs::write(&map, format!("{zip}@/a\t0\n")).expect("writing");
         for (stored, size, is_plain) in [(600 << 20, 10, false), (4, 10, false), (600 << 20, 600 << 20, true)]
         {
-            // Larger than all claims, so that they do not exceed it.
+            // Larger than all claimed sizes, so that this limit does not apply.
             const MOST: u64 = 1 << 31;
             std::fs::write(&zip, archive(stored, size, is_plain)).expect("writing");
             let map = Map::read(&map, 2, &Corpus::Numeric).expect("a map");

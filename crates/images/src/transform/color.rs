@@ -1,7 +1,7 @@
-//! `Color`: changes brightness, contrast and saturation at random.
+//! `Color`: random changes of brightness, contrast and saturation.
 
 use super::pixels::{Memory, Real, Value, for_pixels};
-use super::random::Source;
+use super::random::RandomSource;
 use super::view::View;
 use crate::transform::ColorOptions;
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
@@ -9,23 +9,24 @@ use cntk_reader_core::image::{Depth, ImageInfo, Pixels};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// What was drawn for one image.
+/// The changes drawn for one image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Change {
-    /// What is added to each value, as a part of the image's mean, and what each value is multiplied by before.
+    /// Brightness and contrast: the fraction of the image's mean to add, and the factor applied
+    /// before.
     light: Option<(f64, f64)>,
-    /// What the saturation is multiplied by.
+    /// Factor of the saturation.
     saturation: Option<f64>,
 }
 
 impl Change {
-    /// Whether brightness or contrast changes.
+    /// Returns whether brightness or contrast changes.
     pub fn changes_light(&self) -> bool {
         self.light.is_some()
     }
 }
 
-/// Whether the options change nothing. Then values keep their type, too.
+/// Returns whether the options change nothing. Values then keep their type, too.
 pub(super) fn is_off(options: &ColorOptions) -> bool {
     let ColorOptions { brightness, contrast, saturation, .. } = options;
     !(*brightness > 0.0 || *contrast > 0.0 || *saturation > 0.0)
@@ -36,7 +37,7 @@ pub(super) fn plan(
     options: &ColorOptions,
     image: &ImageInfo,
     element: ElementType,
-    source: &mut impl Source,
+    source: &mut impl RandomSource,
 ) -> Result<Change> {
     let mut radius = |quantity: u64, radius: f64| {
         source.begin(quantity);
@@ -45,7 +46,8 @@ pub(super) fn plan(
     let (brightness, contrast) = (radius(1, options.brightness), radius(2, options.contrast));
     let saturation = if image.channels == 3 { radius(3, options.saturation) } else { None };
     if saturation.is_some() && element == ElementType::Double {
-        // OpenCV's conversion of colors: "depth == CV_8U || depth == CV_16U || depth == CV_32F in function cvtColor".
+        // OpenCV's color conversion fails here: "depth == CV_8U || depth == CV_16U || depth ==
+        // CV_32F in function cvtColor".
         let message = "Color cannot change the saturation of images with precision double.";
         let advice = "Set ‹float_precision›, or leave out ‹saturation›.";
         return Err(Error::data(message).with_detail(advice));
@@ -57,7 +59,8 @@ pub(super) fn plan(
     Ok(Change { light, saturation: saturation.map(|change| 1.0 + change) })
 }
 
-/// Changes an image, which gets the stream's type; one that has it already is changed in place (CNTK 2.7).
+/// Changes an image, which gets the stream's type. An image that already has it is changed in place
+/// (CNTK 2.7).
 pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
     let processor = Processor::detect();
     view.settle_for::<T>();
@@ -94,7 +97,7 @@ pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut 
     Ok(())
 }
 
-/// Channels that are summed up by themselves; those of further ones belong to these again, one after the other.
+/// Number of separate channel sums; further channels share them cyclically.
 const CHANNELS: usize = 4;
 
 dispatch! {
@@ -107,13 +110,13 @@ fn add_with<V: Summed, S: InstructionSet>(_: S, values: &[V], channels: usize, s
     V::add(values, channels, sums);
 }
 
-/// Values that can be summed up in double precision.
+/// Values that can be summed in double precision.
 trait Summed: Value {
     fn add(values: &[Self], channels: usize, sums: &mut [f64; CHANNELS]);
 }
 
 impl Summed for u8 {
-    /// Sums of bytes are exact in double precision, so neither their order matters nor their channel.
+    /// Sums of bytes are exact in double precision, so order and channels do not matter.
     #[inline(always)]
     fn add(values: &[u8], _channels: usize, sums: &mut [f64; CHANNELS]) {
         let mut sum = 0u64;
@@ -131,7 +134,8 @@ impl Summed for u8 {
 macro_rules! summed {
     ($type:ty) => {
         impl Summed for $type {
-            /// CNTK 2.7 adds gray values in groups of four, and those of colors one after the other.
+            /// Like CNTK 2.7: gray values are summed in groups of four, colors one by one per
+            /// channel.
             #[inline(always)]
             fn add(values: &[$type], channels: usize, sums: &mut [f64; CHANNELS]) {
                 match channels {
@@ -167,7 +171,7 @@ summed!(f32);
 summed!(f64);
 
 dispatch! {
-    /// Brightness and contrast.
+    /// Changes brightness and contrast.
     fn light<V: Value, T: Real>(values: &[V], alpha: T, beta: T, out: &mut [T]) = light_with;
 }
 
@@ -178,14 +182,14 @@ fn light_with<V: Value, T: Real, S: InstructionSet>(_: S, values: &[V], alpha: T
     }
 }
 
-/// The number, or the nearest one of those from 0 to 255.
+/// Clamps a number to 0..=255.
 #[inline(always)]
 pub(super) fn bounded<T: Real>(value: T) -> T {
     let value = if value < T::default() { T::default() } else { value };
     if value > T::WHITE { T::WHITE } else { value }
 }
 
-/// Pixels that are computed together: as many as leave all of their numbers in the processor's caches.
+/// Pixels per block, small enough for all intermediate values to stay in the caches.
 const BLOCK: usize = 64;
 
 dispatch! {
@@ -193,7 +197,7 @@ dispatch! {
     fn saturate(pixels: &mut [[f32; 3]], ratio: f64) = saturate_with;
 }
 
-/// Blue, green and red are taken apart for a block of pixels, so that the compiler can compute several pixels at once.
+/// Splits blocks of pixels into blue, green and red so that the compiler can vectorize.
 #[inline(always)]
 fn saturate_with<S: InstructionSet>(_: S, pixels: &mut [[f32; 3]], ratio: f64) {
     for pixels in pixels.chunks_mut(BLOCK) {
@@ -210,8 +214,8 @@ fn saturate_with<S: InstructionSet>(_: S, pixels: &mut [[f32; 3]], ratio: f64) {
     }
 }
 
-/// Converts a color to hue, saturation and value, multiplies the saturation, and converts it back. Without branches: what is
-/// not chosen is computed, too.
+/// Converts a color to hue, saturation and value, multiplies the saturation, and converts it back.
+/// Branch-free: both alternatives are always computed.
 #[inline(always)]
 fn saturated([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
     let value = max(max(blue, green), red);
@@ -239,7 +243,7 @@ fn saturated([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
     if saturation == 0.0 { [value; 3] } else { color }
 }
 
-/// The number of a sector, which is a whole number from 0 to 5.
+/// Selects the value of a sector, an integer from 0 to 5.
 #[inline(always)]
 fn pick(sector: f32, [first, second, third, fourth, fifth, sixth]: [f32; 6]) -> f32 {
     let upper = if sector == 3.0 {
@@ -259,7 +263,7 @@ fn pick(sector: f32, [first, second, third, fourth, fifth, sixth]: [f32; 6]) -> 
     if sector < 3.0 { lower } else { upper }
 }
 
-/// Unlike those of the standard library, these are single instructions.
+/// Unlike `f32::max`, compiles to a single instruction.
 #[inline(always)]
 fn max(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
@@ -274,7 +278,7 @@ fn min(a: f32, b: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// A color's saturation multiplied as the conversions are described, with branches.
+    /// Reference implementation, with branches.
     fn described([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
         let value = blue.max(green).max(red);
         let difference = value - blue.min(green).min(red);
@@ -308,11 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn saturation_is_changed_as_described() {
+    fn saturation_matches_the_reference() {
         let mut state = 1u64;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Often equal values, whole numbers and the bounds; sometimes values between.
+            // Often equal values, integers and the bounds; sometimes other values.
             match state >> 60 {
                 0 | 1 => 0.0,
                 2 | 3 => 255.0,
@@ -343,9 +347,9 @@ mod tests {
         }
     }
 
-    /// CNTK 2.7, whose order shows where numbers are so large that 1 is lost in them.
+    /// Matches CNTK 2.7. The order shows when numbers are so large that adding 1 is lost.
     #[test]
-    fn numbers_are_added_in_cntks_order() {
+    fn sums_follow_cntks_order() {
         const LARGE: f64 = 9_007_199_254_740_992.0;
         let sum = |values: &[f64], channels| {
             let mut sums = [0.0; CHANNELS];

@@ -1,14 +1,15 @@
-//! `Crop`: a part of the image is cut out, in the middle, at a corner or at random, and perhaps mirrored.
+//! `Crop`: takes a part of the image, in the middle, at a corner or at random, optionally mirrored.
 
-use super::random::Source;
+use super::random::RandomSource;
 use crate::transform::{CropKind, CropOptions, CropRatio};
 use cntk_reader_core::image::{ImageInfo, Region};
 use cntk_reader_core::{Error, Result};
 
-/// Attempts at a size that fits into the image. After them the whole image is taken (CNTK 2.7).
+/// Attempts to draw a size that fits into the image. After that the whole image is taken (CNTK
+/// 2.7).
 const ATTEMPTS: usize = 10;
 
-/// Which part of an image is taken.
+/// The part of an image to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     pub region: Region,
@@ -16,26 +17,26 @@ pub(super) struct Cut {
     pub mirrored: bool,
 }
 
-/// The draws of a crop, in their order.
+/// The quantities drawn for a crop, in order.
 const SIZE: u64 = 1;
 const LEFT: u64 = 2;
 const TOP: u64 = 3;
 const FLIP: u64 = 4;
 
-/// Chooses the part of an image. `copy` is the number of the view, for crops that depend on it.
+/// Chooses the part of an image. `copy` is the number of the view in multi-view mode.
 pub(super) fn plan(
     options: &CropOptions,
     image: &ImageInfo,
     copy: u32,
-    source: &mut impl Source,
+    source: &mut impl RandomSource,
 ) -> Result<Cut> {
     source.begin(SIZE);
     let (width, height) = size(options, image, source);
     if width == 0 || height == 0 {
         let message =
             format!("Crop leaves nothing of an image of {} columns and {} rows.", image.width, image.height);
-        let advice = "At least one pixel of each direction has to stay: enlarge ‹side_ratio› or ‹area_ratio›, or bring \
-                      ‹aspect_ratio› nearer to 1.";
+        let advice = "At least one pixel in each direction must remain: enlarge ‹side_ratio› or ‹area_ratio›, or bring \
+                      ‹aspect_ratio› closer to 1.";
         return Err(Error::data(message).with_detail(advice));
     }
     let (right, bottom) = (image.width - width, image.height - height);
@@ -64,8 +65,8 @@ pub(super) fn plan(
     Ok(Cut { region: Region { left, top, width, height }, mirrored })
 }
 
-/// Width and height of the part; they fit into the image, but may be 0.
-fn size(options: &CropOptions, image: &ImageInfo, source: &mut impl Source) -> (u32, u32) {
+/// Returns the width and height of the part. They fit into the image, but may be 0.
+fn size(options: &CropOptions, image: &ImageInfo, source: &mut impl RandomSource) -> (u32, u32) {
     let (width, height) = options.size;
     if width > 0 && height > 0 {
         return (width.min(image.width), height.min(image.height));
@@ -88,7 +89,8 @@ fn size(options: &CropOptions, image: &ImageInfo, source: &mut impl Source) -> (
         }
         let aspect = jitter(options, options.aspect, source);
         if aspect != 1.0 {
-            // Without a ratio, each attempt starts with what the one before it has left, as CNTK 2.7 does.
+            // Without a ratio, each attempt starts from the result of the preceding one, as in CNTK
+            // 2.7.
             let area = f64::from(width) * f64::from(height);
             let (long, short) = ((area * aspect).sqrt() as u32, (area / aspect).sqrt() as u32);
             (width, height) = if source.coin() { (long, short) } else { (short, long) };
@@ -100,8 +102,8 @@ fn size(options: &CropOptions, image: &ImageInfo, source: &mut impl Source) -> (
     (image.width, image.height)
 }
 
-/// A number between the bounds, or the lower one.
-fn jitter(options: &CropOptions, (low, high): (f64, f64), source: &mut impl Source) -> f64 {
+/// Draws a number between the bounds, or returns the lower one.
+fn jitter(options: &CropOptions, (low, high): (f64, f64), source: &mut impl RandomSource) -> f64 {
     if options.jitter && low < high { source.real(low, high) } else { low }
 }
 
@@ -132,9 +134,9 @@ mod tests {
         Cut { region: Region { left, top, width, height }, mirrored }
     }
 
-    /// CNTK 2.7, images of 64 times 48, one after the other.
+    /// Matches CNTK 2.7: consecutive images of 64 by 48.
     #[test]
-    fn random_crops_are_cntks() {
+    fn random_crops_match_cntk() {
         let (n, y) = (false, true);
         let side = CropRatio::Side(0.5, 0.5);
         let seed_0 = [(22, 14, n), (34, 15, n), (22, 21, y), (25, 16, y), (17, 7, n), (2, 24, y)];
@@ -155,9 +157,9 @@ mod tests {
         }
     }
 
-    /// CNTK 2.7, an image of 13 times 9.
+    /// Matches CNTK 2.7: an image of 13 by 9.
     #[test]
-    fn crops_in_the_middle_are_cntks() {
+    fn center_crops_match_cntk() {
         let center = |ratio, size| {
             let options = CropOptions { size, ..options(CropKind::Center, ratio) };
             plan(&options, &ImageInfo::decoded(13, 9, 3), 0, &mut MersenneTwister::new(0)).unwrap()
@@ -184,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_of_nothing_is_an_error() {
+    fn empty_crop_is_an_error() {
         let options = options(CropKind::Center, CropRatio::Side(0.1, 0.1));
         let error =
             plan(&options, &ImageInfo::decoded(4, 3, 3), 0, &mut MersenneTwister::new(0)).unwrap_err();
         assert_eq!(error.message(), "Crop leaves nothing of an image of 4 columns and 3 rows.");
     }
 
-    /// Sizes at which CNTK's integers overflow.
+    /// CNTK's integers overflow at these sizes.
     #[test]
-    fn huge_images_are_cut_without_overflow() {
+    fn huge_crops_do_not_overflow() {
         let image = ImageInfo::decoded(u32::MAX, u32::MAX, 3);
         for seed in 0..20 {
             let options = CropOptions {

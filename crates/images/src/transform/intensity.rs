@@ -1,16 +1,16 @@
-//! `Intensity`: shifts the channels of an image at random, along the principal components of the colors.
+//! `Intensity`: random shifts of the channels along the principal components of the colors.
 
 use super::color::bounded;
 use super::gaussian;
 use super::pixels::{Memory, Real, Value, for_pixels};
-use super::random::Source;
+use super::random::RandomSource;
 use super::storage;
 use super::view::View;
 use crate::transform::IntensityOptions;
 use cntk_reader_core::Result;
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
-/// Deviation and principal components.
+/// Standard deviation and principal components.
 pub(super) struct Intensity {
     deviation: f32,
     values: [f32; 3],
@@ -18,7 +18,7 @@ pub(super) struct Intensity {
 }
 
 impl Intensity {
-    /// Reads the components. `None` if the options change nothing.
+    /// Reads the components. `None` if the options disable the transform.
     pub fn open(options: &IntensityOptions) -> Result<Option<Intensity>> {
         let Some(file) = options.file.as_deref().filter(|_| options.std_dev != 0.0) else {
             return Ok(None);
@@ -30,7 +30,7 @@ impl Intensity {
             });
             found.ok_or_else(|| {
                 let detail = format!(
-                    "A matrix '{name}' of {rows} rows and {columns} columns, of one channel and the type f, was expected."
+                    "A matrix '{name}' with {rows} rows and {columns} columns, one channel and type f was expected."
                 );
                 storage::invalid_data(&format!("Invalid {name} data in file"), file).with_detail(detail)
             })
@@ -45,7 +45,7 @@ impl Intensity {
     }
 
     /// Draws the shifts of red, green and blue.
-    pub fn plan(&self, source: &mut impl Source) -> [f32; 3] {
+    pub fn plan(&self, source: &mut impl RandomSource) -> [f32; 3] {
         let amounts = self.values.map(|value| gaussian::draw(source) * self.deviation * value);
         self.vectors.map(|vector| {
             let products =
@@ -55,10 +55,10 @@ impl Intensity {
     }
 }
 
-/// Values that shifts are repeated for: a multiple of the channels of nearly every image.
+/// Length of the repeated shifts: a multiple of the channel count of nearly every image.
 const PERIOD: usize = 48;
 
-/// Shifts the channels of an image: the last one, which is red or gray, by the first number, and so on.
+/// Shifts the channels of an image: the last one, red or gray, by the first number, and so on.
 pub(super) fn apply<T: Real>(shifts: &[f32; 3], view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
     view.settle_for::<T>();
     let (channels, run) = (view.image.channels as usize, view.run());

@@ -16,23 +16,23 @@ pub(super) struct Mean {
     height: u64,
     channels: u64,
     values: Values,
-    /// Images that have another size.
+    /// Counts images of a different size.
     others: Repeated,
 }
 
-/// The values, in the type that the file declares if images can have it.
+/// The values, in the type declared by the file if images can have it.
 enum Values {
     Floats(Vec<f32>),
     Doubles(Vec<f64>),
-    /// A type that is not the stream's.
+    /// A type that no stream has.
     Other(&'static str),
 }
 
 impl Mean {
-    /// Reads a mean image: `MeanImg`, and its size in `Channel`, `Row` and `Col`.
+    /// Reads a mean image from a file: `MeanImg`, and its size from `Channel`, `Row` and `Col`.
     pub fn open(file: &str) -> Result<Mean> {
         let storage = storage::read(file)?;
-        // A number that is missing counts as 0, which no image has.
+        // A missing number counts as 0, which is never valid.
         let number = |name| storage.number(name).unwrap_or(0.0);
         let numbers = [number("Channel"), number("Row"), number("Col")];
         let (Some(matrix), true) = (storage.matrix("MeanImg")?, numbers.iter().all(|&number| number >= 1.0))
@@ -57,11 +57,12 @@ impl Mean {
             height,
             channels,
             values,
-            others: Repeated::new("images of another size, from which it was not subtracted"),
+            others: Repeated::new("images of a different size, from which it was not subtracted"),
         })
     }
 
-    /// Whether the mean is subtracted from an image. Images of another size stay as they are (CNTK 2.7: with a warning for each).
+    /// Returns whether the mean is subtracted from an image. Images of a different size stay
+    /// unchanged (CNTK 2.7 warns about each).
     pub fn applies(&self, image: &ImageInfo, element: ElementType) -> Result<bool> {
         if (u64::from(image.width), u64::from(image.height)) != (self.width, self.height) {
             self.warn(image);
@@ -72,7 +73,8 @@ impl Mean {
                 "The mean image has {} channels, but this image has {}.",
                 self.channels, image.channels
             );
-            let advice = "Make the mean image from images that are decoded as these are, gray or in color.";
+            let advice =
+                "Make the mean image from images that are decoded in the same way, gray or in color.";
             return Err(Error::data(message).with_detail(advice).in_file(&self.file));
         }
         match (&self.values, element) {
@@ -92,26 +94,26 @@ impl Mean {
     }
 
     fn warn(&self, image: &ImageInfo) {
-        // CNTK's two lines, and after them what they leave open.
+        // CNTK's two lines, followed by the details that they omit.
         self.others.warn(|| {
             vec![
                 "Mean file does not match the size of the input image, will be ignored.".to_owned(),
                 "Please remove mean transformation from the config.".to_owned(),
                 format!(
-                    "The mean image in '{}' has {}x{} pixels, an image {}x{}. Scale images to the size of the mean image first.",
+                    "The mean image in '{}' has {}x{} pixels, but an image has {}x{}. Scale images to the size of the mean image first.",
                     self.file, self.width, self.height, image.width, image.height
                 ),
             ]
         });
     }
 
-    /// Reports how many images had another size.
+    /// Reports the number of images of a different size.
     pub fn summarize(&self) {
         self.others.summarize(&self.file);
     }
 
-    /// Subtracts the mean from an image that it [applies](Mean::applies) to; one that has the stream's type already is changed
-    /// in place (CNTK 2.7).
+    /// Subtracts the mean from an image to which it [applies](Mean::applies). An image that already
+    /// has the stream's type is changed in place (CNTK 2.7).
     pub fn apply(&self, view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
         match &self.values {
             Values::Floats(mean) => subtract_from(mean, view, memory),

@@ -1,13 +1,14 @@
-//! Transforms: what becomes of an image between its decoder and the packer.
+//! Image transforms, between decoder and packer.
 //!
-//! A [`Chain`] has the transforms of one stream. An image goes through it in two steps. First [`Chain::plan`] draws what is
-//! random, image after image in the order of the minibatch, from nothing but the images' sizes. Then [`Chain::apply`] changes
-//! pixels, of several images at once: its result does not depend on threads, and what a crop throws away need not have been
-//! decoded ([`Plan::region`]).
+//! A [`Chain`] holds the transforms of one stream. Each image passes through it in two steps.
+//! First, [`Chain::plan`] draws random parameters for each image in minibatch order, from the
+//! images' sizes alone. Then [`Chain::apply`] changes the pixels, of several images in parallel:
+//! the result does not depend on threads, and pixels outside a crop need not be decoded
+//! ([`Plan::region`]).
 //!
-//! Values stay bytes until a transform needs fractions (CNTK 2.7), and a cast leaves bytes to the packer, which widens them
-//! anyway. Transforms write to spare memory and exchange it with the image's ([`pixels::Memory`]), so that nothing is allocated
-//! for an image once the memory is large enough.
+//! Values stay bytes until a transform needs fractions (CNTK 2.7), and a cast leaves bytes to the
+//! packer, which widens them anyway. Transforms write to spare memory and swap it with the image's
+//! ([`pixels::Memory`]), so that nothing is allocated once that memory is large enough.
 
 mod chain;
 mod color;

@@ -7,7 +7,7 @@ pub enum TransformOptions {
     Crop(CropOptions),
     /// `Scale`
     Scale(ScaleOptions),
-    /// `Mean`: the path of the file with the mean image; `None` changes nothing.
+    /// `Mean`: the path of the file with the mean image; `None` disables the transform.
     Mean(Option<String>),
     /// `Color`
     Color(ColorOptions),
@@ -17,53 +17,53 @@ pub enum TransformOptions {
     Transpose,
     /// `Cast`
     Cast,
-    /// A transform of the user's own.
+    /// A user-defined transform.
     User(UserTransformOptions),
 }
 
-/// Which part of an image is cut out.
+/// Options of `Crop`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CropOptions {
-    /// How the part is placed.
+    /// Placement of the crop.
     pub kind: CropKind,
     /// `cropSize`: width and height. Used only if both are not 0.
     pub size: (u32, u32),
-    /// How large it is otherwise.
+    /// The size otherwise.
     pub ratio: CropRatio,
-    /// `aspectRatio`: from, to. (1, 1) keeps the ratio.
+    /// `aspectRatio`: lower and upper bound. (1, 1) keeps the ratio.
     pub aspect: (f64, f64),
-    /// Ratios are drawn between their bounds (`jitterType = "uniratio"`); otherwise they are the
-    /// lower bounds.
+    /// Ratios are drawn between their bounds (`jitterType = "uniratio"`); otherwise the lower bound
+    /// is used.
     pub jitter: bool,
-    /// Half of the images are mirrored.
+    /// Mirror half of the images.
     pub flip: bool,
     /// Seed of the random draws.
     pub seed: u32,
 }
 
-/// How a crop is placed.
+/// Placement of a crop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CropKind {
     /// In the middle.
     Center,
     /// At random (`randomside` and `randomarea`).
     Random,
-    /// `multiview10`: corners and middle, plain and mirrored, by the number of the copy.
+    /// `multiview10`: corners and middle, plain and mirrored, selected by the number of the view.
     MultiView10,
 }
 
-/// Size of a crop beside that of the image. The bounds are single-precision numbers (CNTK 2.7).
+/// Size of a crop relative to the image. The bounds are single-precision numbers (CNTK 2.7).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CropRatio {
-    /// All of the image.
+    /// The whole image.
     None,
-    /// Of the shorter side: from, to.
+    /// Relative to the shorter side: lower and upper bound.
     Side(f64, f64),
-    /// Of the area: from, to.
+    /// Relative to the area: lower and upper bound.
     Area(f64, f64),
 }
 
-/// What size images get.
+/// Options of `Scale`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScaleOptions {
     /// Columns.
@@ -72,37 +72,37 @@ pub struct ScaleOptions {
     pub height: u32,
     /// Declared number of channels.
     pub channels: u32,
-    /// How values between pixels come about.
+    /// Interpolation between pixels.
     pub interpolation: Interpolation,
-    /// What becomes of an image with other proportions.
+    /// Treatment of images with a different aspect ratio.
     pub mode: ScaleMode,
 }
 
-/// How values between pixels come about.
+/// Interpolation between pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interpolation {
     /// The pixel to the left and above.
     Nearest,
-    /// Of 2 times 2 pixels.
+    /// From 2 by 2 pixels.
     Linear,
-    /// Of 4 times 4 pixels.
+    /// From 4 by 4 pixels.
     Cubic,
-    /// Of 8 times 8 pixels.
+    /// From 8 by 8 pixels.
     Lanczos,
 }
 
-/// What becomes of an image that has other proportions than its new size.
+/// Treatment of images whose aspect ratio differs from that of the new size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaleMode {
-    /// It is stretched.
+    /// Stretch the image.
     Fill,
-    /// Its middle is taken.
+    /// Take the middle.
     Crop,
-    /// The rest is filled with this value; `None`: with the value at the border.
+    /// Fill the rest with this value, or if `None` with the border's values.
     Pad(Option<u32>),
 }
 
-/// How colors change at random. Each radius is from 0, no change, to 1.
+/// Options of `Color`. Each radius is from 0 (no change) to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColorOptions {
     /// `brightnessRadius`
@@ -115,21 +115,21 @@ pub struct ColorOptions {
     pub seed: u32,
 }
 
-/// How the intensity changes at random, along the principal components of the colors.
+/// Options of `Intensity`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntensityOptions {
-    /// `intensityStdDev`; 0 changes nothing.
+    /// `intensityStdDev`; 0 disables the transform.
     pub std_dev: f64,
-    /// `intensityFile`: path of the file with `EigVal` and `EigVec`; `None` changes nothing.
+    /// `intensityFile`: path of the file with `EigVal` and `EigVec`; `None` disables the transform.
     pub file: Option<String>,
     /// Seed of the random draws.
     pub seed: u32,
 }
 
-/// A transform of the user's own.
+/// Options of a user-defined transform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserTransformOptions {
-    /// The name that it was registered by, the section's `type`.
+    /// The name under which it is registered, the section's `type`.
     pub name: String,
     /// Seed of the random draws.
     pub seed: u32,

@@ -1,26 +1,26 @@
-//! Types of pixel values, and the memory that transforms put their results into.
+//! Types of pixel values, and reusable memory for results of transforms.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::image::{Image, Pixels};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::stream::Element;
 
-/// A type of an image's values: `u8`, `f32` or `f64`.
+/// An element type of images: `u8`, `f32` or `f64`.
 pub(super) trait Value: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
-    /// Values of this type as those of an image.
+    /// Wraps values of this type as an image's values.
     fn pixels(values: Vec<Self>) -> Pixels;
 
-    /// The values of an image, if they are of this type.
+    /// Returns an image's values if they have this type.
     fn values(pixels: &mut Pixels) -> Option<&mut Vec<Self>>;
 
-    /// The spare pieces of memory for values of this type.
+    /// Returns the spare buffers for values of this type.
     fn spare(memory: &mut Memory) -> &mut Vec<Vec<Self>>;
 
-    /// The value as a number of the stream's type.
+    /// Converts the value to the stream's type.
     fn to<T: Real>(self) -> T;
 }
 
-/// A type of values that transforms compute with: `f32` or `f64`, the stream's own.
+/// A type that transforms compute with: `f32` or `f64`, the stream's own.
 pub(super) trait Real:
     Value
     + Element
@@ -33,10 +33,10 @@ pub(super) trait Real:
     /// 255, the largest value of a byte.
     const WHITE: Self;
 
-    /// The nearest number of this type.
+    /// Converts a number, rounding to the nearest.
     fn from_f64(number: f64) -> Self;
 
-    /// This number of single precision.
+    /// Converts a single-precision number.
     fn from_f32(number: f32) -> Self;
 }
 
@@ -92,7 +92,7 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
-/// Runs a block with `$values` being the values of an image, whichever type they have.
+/// Runs a block with `$values` bound to the values of an image, whatever their type.
 macro_rules! for_pixels {
     ($pixels:expr, $values:ident => $block:expr) => {
         match $pixels {
@@ -105,8 +105,8 @@ macro_rules! for_pixels {
 
 pub(super) use for_pixels;
 
-/// Memory that an image's next values are written to. An image's former memory is kept here when it gets new values, so that
-/// nothing is allocated once all pieces are large enough.
+/// Spare buffers for an image's next values. When an image gets new values, its old buffer is kept
+/// here, so that nothing is allocated once all buffers are large enough.
 #[derive(Default)]
 pub(super) struct Memory {
     bytes: Vec<Vec<u8>>,
@@ -115,14 +115,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Takes out memory for `count` values. What the values are is not defined.
+    /// Takes a buffer of `count` values with unspecified contents.
     pub(super) fn take<V: Value>(&mut self, count: usize) -> Result<Vec<V>> {
         let mut values = V::spare(self).pop().unwrap_or_default();
         room::resize(&mut values, count, V::default(), room::IMAGE)?;
         Ok(values)
     }
 
-    /// Gives an image other values, and keeps the memory of its former ones.
+    /// Replaces an image's values and keeps the buffer of the old ones.
     pub(super) fn replace<V: Value>(&mut self, pixels: &mut Pixels, values: Vec<V>) {
         match std::mem::replace(pixels, V::pixels(values)) {
             Pixels::Bytes(values) => keep(&mut self.bytes, values),
@@ -131,12 +131,12 @@ impl Memory {
         }
     }
 
-    /// Takes memory back.
+    /// Puts a buffer back.
     pub(super) fn keep<V: Value>(&mut self, values: Vec<V>) {
         keep(V::spare(self), values);
     }
 
-    /// Gives an image memory for bytes, if it has other values.
+    /// Gives an image a byte buffer if its values are not bytes.
     pub(super) fn reclaim(&mut self, image: &mut Image) {
         if !matches!(image.pixels, Pixels::Bytes(_)) {
             let bytes = self.bytes.pop().unwrap_or_default();
@@ -145,8 +145,9 @@ impl Memory {
     }
 }
 
-/// Keeps memory, the piece that was used last on top: it is still in the caches. An image comes with a piece, and a chain of
-/// transforms writes to one while it reads another, so that a third one would never be used.
+/// Pushes a buffer onto the stack of spares, so that the one used last, which is warm in the
+/// caches, is reused first. An image brings one buffer, and a chain reads one while it writes
+/// another, so a third would never be used.
 fn keep<V>(spare: &mut Vec<Vec<V>>, values: Vec<V>) {
     if values.capacity() > 0 && spare.len() < 2 {
         spare.push(values);

@@ -1,4 +1,4 @@
-//! What the transforms of a chain are going to do with one image.
+//! The plan of a chain of transforms for one image.
 
 use super::color::Change;
 use super::crop::Cut;
@@ -6,7 +6,7 @@ use super::scale::Fit;
 use super::view::{Frame, Maker};
 use cntk_reader_core::image::{Drawn, Image, ImageInfo, Region};
 
-/// What a transform is going to do with one image.
+/// The action of a transform on one image.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     /// Nothing.
@@ -25,32 +25,33 @@ pub(super) enum Step {
     },
 }
 
-/// A step of a plan.
+/// A step of a plan, and its effect on the view.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
     pub(super) step: Step,
-    /// The view then becomes an image of its own.
+    /// Afterwards the view is cut out as a separate image.
     pub(super) cuts_out: bool,
 }
 
-/// What the transforms of a chain are going to do with one image. Its memory is used again for the next one.
+/// The plan of a chain of transforms for one image. Its memory is reused for the next one.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) steps: Vec<Planned>,
-    /// Values of a pixel that the image has at first.
+    /// Values per pixel of the initial image.
     pub(super) channels: u32,
-    /// The image at first: the view of a larger one, or all of it.
+    /// The initial image: a view of a larger one, or all of it.
     pub(super) window: Region,
-    /// The part of the larger image that is decoded.
+    /// The decoded part of the larger image.
     pub(super) region: Region,
-    /// What is cropped stays a view of the larger image, as in CNTK 2.7. Samples that CNTK does not transform are cut out.
+    /// A crop remains a view of the larger image, as in CNTK 2.7. False for samples that CNTK does
+    /// not transform: they are cut out.
     pub(super) keeps_views: bool,
-    /// The last step's view is left in the larger image, for the next chain.
+    /// The final view remains in the larger image, for the next chain.
     pub(super) leaves_view: bool,
     pub(super) result: ImageInfo,
-    /// The part of the planned image that is shown in the end.
+    /// The part of the planned image that is visible in the end.
     pub(super) drawn: Drawn,
-    /// Channels of the stream, if the image has more.
+    /// Number of channels of the stream, if the image has more.
     pub(super) declared: Option<u32>,
 }
 
@@ -72,24 +73,24 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The part of the decoded image that the chain needs: what crops take, if nothing comes before
-    /// them, and what the padding after them takes from around that.
-    /// [`Chain::apply`](super::Chain::apply) gets that part alone.
+    /// Returns the part of the decoded image that the chain needs: the crops, if nothing precedes
+    /// them, and the surroundings that padding after them reads.
+    /// [`Chain::apply`](super::Chain::apply) gets only that part.
     pub fn region(&self) -> Region {
         self.region
     }
 
-    /// What the image is in the end.
+    /// Returns size and type of the final image.
     pub fn result(&self) -> ImageInfo {
         self.result
     }
 
-    /// The part of the planned image that is shown in the end.
+    /// Returns the part of the planned image that is visible in the end.
     pub(crate) fn drawn(&self) -> Drawn {
         self.drawn
     }
 
-    /// Says which part is made of the image that a view is a part of.
+    /// Records which part of the frame's image must be produced.
     pub(super) fn make(&mut self, frame: &Frame) {
         match frame.maker {
             Maker::Decoder => self.region = frame.made(),
@@ -102,14 +103,14 @@ impl Plan {
         }
     }
 
-    /// Says what a step of padding takes from around the view.
+    /// Records the pixels around the view that a padding step reads.
     pub(super) fn pad_from(&mut self, place: usize, source: Region) {
         if let Some(Step::Scale(Fit { padding: Some(padding), .. })) = self.step(place) {
             padding.source = source;
         }
     }
 
-    /// Says that the view becomes an image of its own after a step.
+    /// Records that the view is cut out as a separate image after a step.
     pub(super) fn cut_out(&mut self, place: usize) {
         self.steps.iter_mut().skip(place).take(1).for_each(|planned| planned.cuts_out = true);
     }
@@ -118,8 +119,8 @@ impl Plan {
         self.steps.get_mut(place).map(|planned| &mut planned.step)
     }
 
-    /// Leaves of an image that has more channels than its stream as many values as the stream's shape has (CNTK 2.7): the first
-    /// ones, pixel after pixel.
+    /// Truncates an image with more channels than its stream to the number of values of the
+    /// stream's shape (CNTK 2.7): the first ones, pixel by pixel.
     pub(super) fn leave_declared(&self, image: &mut Image) {
         if let Some(channels) = self.declared.filter(|&channels| channels < image.channels) {
             image.channels = channels;

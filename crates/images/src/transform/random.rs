@@ -1,30 +1,30 @@
-//! What is drawn at random: CNTK's random engines, one for each position in the minibatch, and its distributions.
+//! CNTK's random engines, one per position in the minibatch, and its distributions.
 //!
-//! CNTK 2.7 draws with the 32-bit Mersenne twister and the distributions of boost, not those of the C++ library. All of them
-//! are repeated to the bit here, except the Gaussian one, which is in [`super::gaussian`].
+//! CNTK 2.7 draws with the 32-bit Mersenne twister and the distributions of boost, not of the C++
+//! library. They are reproduced here bit for bit, except for the Gaussian one, which is in
+//! [`super::gaussian`].
 
-/// A source of 32 random bits at a time.
-pub(super) trait Source {
-    /// The next 32 bits.
+/// A source of random numbers, 32 bits at a time.
+pub(super) trait RandomSource {
+    /// Returns the next 32 bits.
     fn next(&mut self) -> u32;
 
-    /// Says that a quantity of a transform is drawn next. Where draws are reproducible, each
-    /// quantity has draws of its own, so that it does not depend on how often another one was
-    /// drawn.
+    /// Announces the quantity that is drawn next. Reproducible sources draw each quantity
+    /// independently, so that it does not depend on how often another one was drawn.
     fn begin(&mut self, _quantity: u64) {}
 
-    /// A number in `low..high`; `low` must be below `high`.
+    /// Draws a number in `low..high`; `low` must be less than `high`.
     fn real(&mut self, low: f64, high: f64) -> f64 {
         loop {
             let number = f64::from(self.next()) / 4_294_967_296.0 * (high - low) + low;
-            // Rounding may lead to the bound itself. Bounds that are no numbers must not lead to an endless loop.
+            // Rounding may yield the bound itself. NaN bounds must not cause an endless loop.
             if number < high || number.is_nan() {
                 return number;
             }
         }
     }
 
-    /// An integer from 0 to `most`. Draws nothing if that can only be 0.
+    /// Draws an integer from 0 to `most`. Consumes no bits if that can only be 0.
     fn integer(&mut self, most: u32) -> u32 {
         if most == 0 {
             return 0;
@@ -38,7 +38,7 @@ pub(super) trait Source {
         }
     }
 
-    /// True in half of the cases.
+    /// Returns true with probability 1/2.
     fn coin(&mut self) -> bool {
         self.next() <= u32::MAX / 2
     }
@@ -46,10 +46,11 @@ pub(super) trait Source {
 
 const STATE: usize = 624;
 
-/// The 32-bit Mersenne twister MT19937. The state is renewed one word at a time, so no draw takes longer than another.
+/// The 32-bit Mersenne twister MT19937. The state is updated one word per draw, so all draws take
+/// the same time.
 pub(super) struct MersenneTwister {
     state: [u32; STATE],
-    /// The word that is drawn next.
+    /// Index of the next word.
     next: usize,
 }
 
@@ -64,7 +65,7 @@ impl MersenneTwister {
     }
 }
 
-impl Source for MersenneTwister {
+impl RandomSource for MersenneTwister {
     fn next(&mut self) -> u32 {
         let i = self.next;
         let after = if i + 1 == STATE { 0 } else { i + 1 };
@@ -83,13 +84,14 @@ impl Source for MersenneTwister {
 
 /// The engines of one transform, by position in the minibatch.
 ///
-/// CNTK 2.7: engine `j` is seeded with `seed + j` when position `j` is first used, and never again: neither a new sweep nor a
-/// restored checkpoint resets it. So what an image gets depends on how many images had its position before.
+/// CNTK 2.7: engine `j` is seeded with `seed + j` when position `j` is first used, and never reset,
+/// neither by a new sweep nor by a restored checkpoint. So an image's draws depend on the number of
+/// images that had its position before.
 #[derive(Default)]
 pub(super) struct Engines(Vec<MersenneTwister>);
 
 impl Engines {
-    /// The engine of a position.
+    /// Returns the engine of a position.
     pub(super) fn at(&mut self, slot: u32, seed: u32) -> &mut MersenneTwister {
         let slot = slot as usize;
         while self.0.len() <= slot {
@@ -99,21 +101,21 @@ impl Engines {
     }
 }
 
-/// A generator that is made for one transform of one image: 8 bytes of state that are ready at once (SplitMix64).
+/// A generator for one transform of one image: 8 bytes of state without warm-up (SplitMix64).
 pub(super) struct SplitMix {
     state: u64,
     start: u64,
 }
 
 impl SplitMix {
-    /// A generator whose draws depend on all of `parts`, in their order.
+    /// Creates a generator whose draws depend on all `parts` and their order.
     pub(super) fn new(parts: &[u64]) -> SplitMix {
         let start = parts.iter().fold(0, |state, &part| absorb(state, part));
         SplitMix { state: start, start }
     }
 }
 
-/// A number that depends on all of a text.
+/// Hashes a text.
 pub(super) fn number_of(text: &str) -> u64 {
     text.bytes().fold(0, |state, byte| absorb(state, byte.into()))
 }
@@ -122,7 +124,7 @@ fn absorb(state: u64, part: u64) -> u64 {
     mix((state ^ part).wrapping_add(GOLDEN))
 }
 
-impl Source for SplitMix {
+impl RandomSource for SplitMix {
     fn next(&mut self) -> u32 {
         self.state = self.state.wrapping_add(GOLDEN);
         (mix(self.state) >> 32) as u32
@@ -133,10 +135,10 @@ impl Source for SplitMix {
     }
 }
 
-/// 2^64 divided by the golden ratio: multiples of it are spread evenly over all numbers.
+/// 2^64 divided by the golden ratio: its multiples are spread evenly over all numbers.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Lets each bit of a number decide about each bit of the result (the finalizer of SplitMix64).
+/// Mixes the bits of a number (the finalizer of SplitMix64).
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -147,9 +149,10 @@ fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The numbers that the C++ standard gives of `std::mt19937`, and the first ones of the twister's authors.
+    /// The values that the C++ standard gives for `std::mt19937`, and the first one of the
+    /// twister's authors.
     #[test]
-    fn the_twister_is_the_standard_one() {
+    fn twister_matches_the_standard() {
         let mut twister = MersenneTwister::new(5489);
         assert_eq!(twister.next(), 3_499_211_612);
         let last = (1..10_000).map(|_| twister.next()).last();
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_stay_when_positions_come_and_go() {
+    fn engines_keep_their_state_between_uses() {
         let mut engines = Engines::default();
         let first = engines.at(0, 7).next();
         let third = engines.at(2, 7).next();
@@ -168,36 +171,36 @@ mod tests {
         assert_eq!(
             engines.at(1, u32::MAX).next(),
             MersenneTwister::new(8).next(),
-            "made together with the third"
+            "created together with the third"
         );
         assert_eq!(Engines::default().at(1, u32::MAX).next(), MersenneTwister::new(0).next());
     }
 
-    /// A source that repeats given numbers.
-    struct Given(Vec<u32>);
+    /// A source that replays given numbers.
+    struct ReplaySource(Vec<u32>);
 
-    impl Source for Given {
+    impl RandomSource for ReplaySource {
         fn next(&mut self) -> u32 {
             self.0.remove(0)
         }
     }
 
     #[test]
-    fn draws_that_do_not_fit_are_repeated() {
-        // 2^32 = 3 * 1431655765 + 1: the last number belongs to no bucket.
-        assert_eq!(Given(vec![u32::MAX, 1_431_655_764]).integer(2), 0);
-        assert_eq!(Given(vec![1_431_655_765]).integer(2), 1);
-        assert_eq!(Given(vec![]).integer(0), 0);
-        assert_eq!(Given(vec![u32::MAX]).integer(u32::MAX), u32::MAX);
-        // In so narrow a range the largest draws round to the bound.
+    fn rejected_draws_are_repeated() {
+        // 2^32 = 3 * 1431655765 + 1: the last number is in no bucket.
+        assert_eq!(ReplaySource(vec![u32::MAX, 1_431_655_764]).integer(2), 0);
+        assert_eq!(ReplaySource(vec![1_431_655_765]).integer(2), 1);
+        assert_eq!(ReplaySource(vec![]).integer(0), 0);
+        assert_eq!(ReplaySource(vec![u32::MAX]).integer(u32::MAX), u32::MAX);
+        // In such a narrow range the largest draws round to the bound.
         let (low, high) = (1.0, 1.0 + f64::EPSILON);
-        assert_eq!(Given(vec![u32::MAX, 0]).real(low, high), low);
-        assert!(Given(vec![u32::MAX / 2]).coin());
-        assert!(!Given(vec![u32::MAX / 2 + 1]).coin());
+        assert_eq!(ReplaySource(vec![u32::MAX, 0]).real(low, high), low);
+        assert!(ReplaySource(vec![u32::MAX / 2]).coin());
+        assert!(!ReplaySource(vec![u32::MAX / 2 + 1]).coin());
     }
 
     #[test]
-    fn every_part_decides_about_the_draws() {
+    fn draws_depend_on_every_part() {
         let parts = [1, 2, 3, 4];
         let draws = |parts: &[u64]| {
             let mut source = SplitMix::new(parts);

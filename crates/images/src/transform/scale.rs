@@ -1,4 +1,4 @@
-//! `Scale`: images get one size, whatever proportions they have.
+//! `Scale`: brings images of any proportions to one size.
 
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::resize::{self, Resize, Tables};
@@ -7,28 +7,29 @@ use crate::transform::{ScaleMode, ScaleOptions};
 use cntk_reader_core::image::{ImageInfo, Region};
 use cntk_reader_core::{Error, Result};
 
-/// What becomes of one image.
+/// The planned scaling of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
-    /// `None`: the image has the size already.
+    /// `None`: the image already has the size.
     pub resize: Option<Resize>,
-    /// What is left of the image then.
+    /// The part to keep after the resize.
     pub cut: Region,
     pub padding: Option<Padding>,
 }
 
-/// What is added around an image.
+/// The border to add around an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Padding {
     /// Columns and rows before the image.
     pub before: (u32, u32),
     /// Columns and rows after the image.
     pub after: (u32, u32),
-    /// The image with what lies around it and takes the place of padding: a part of the larger image that it is a view of.
+    /// The image together with its surroundings that replace padding: a part of the larger image of
+    /// which it is a view.
     pub source: Region,
 }
 
-/// Finds the size that an image is resized to, and what is cut off or added.
+/// Determines the size to resize an image to, and the cropping or padding.
 pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
     if image.channels < options.channels {
         let message = format!(
@@ -50,7 +51,7 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
         let is_resized = (to_width, to_height) != (image.width, image.height);
         Ok(Fit { resize: is_resized.then_some(resize), cut, padding })
     };
-    // The size with the image's proportions that has the new width, and the one that has the new height.
+    // The sizes with the image's proportions that match the new width, and the new height.
     let wide = (width, scaled(image.height, width, image.width));
     let high = (scaled(image.width, height, image.height), height);
     match mode {
@@ -81,15 +82,15 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
     }
 }
 
-/// The error of an image that has more channels than `Scale` declares.
+/// Returns the error for an image with more channels than `Scale` declares.
 pub(super) fn other_channels(declared: u32, found: u32) -> Error {
     let message = format!("Scale says channels = {declared}, but this image has {found}.");
-    let advice = "Set ‹channels› to the number that the images have, or to 1 or 3 for images that are read from files: they are then \
-                  decoded to so many channels.";
+    let advice = "Set ‹channels› to the number that the images have, or for images that are read from files, to 1 or 3: they are then \
+                  decoded to that number of channels.";
     Error::data(message).with_detail(advice)
 }
 
-/// `length * to / from`, rounded, halves up.
+/// Returns `length * to / from`, with halves rounded up.
 fn scaled(length: u32, to: u32, from: u32) -> u32 {
     (f64::from(length) * f64::from(to) / f64::from(from)).round() as u32
 }
@@ -135,7 +136,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Values that images are padded with.
+/// Padding values.
 trait Padded: Value {
     fn of(value: u32) -> Self;
 }
@@ -158,8 +159,8 @@ impl Padded for f64 {
     }
 }
 
-/// Puts an image with the rows `lines` at the column and row `place` of an image that is `width` pixels wide; the rest gets
-/// `value`, or that of the nearest pixel.
+/// Copies an image with the rows `lines` to column and row `place` of an image that is `width`
+/// pixels wide. The rest gets `value`, or the value of the nearest pixel.
 fn pad<V: Value>(
     image: &[V],
     lines: Lines,

@@ -1,8 +1,8 @@
-//! Transforms one by one, for hosts that have images and chains of their own.
+//! Single transforms, for hosts that manage images and chains themselves.
 //!
-//! Such a host takes an image from one transform and gives it to the next one. So that the next one finds what it would find in a
-//! [`Chain`], an image that a transform has made remembers the larger image that it is a view of: padding takes its border from
-//! there, and `Color` and `Intensity` change it (CNTK 2.7).
+//! Such a host passes an image from one transform to the next. To give the same results as a
+//! [`Chain`], the image returned by a transform remembers the larger image of which it is a view:
+//! padding reads its border from there, and `Color` and `Intensity` change it (CNTK 2.7).
 
 use super::pixels::{Value, for_pixels};
 use super::{Chain, Draw, Plan, Scratch};
@@ -13,61 +13,61 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::stream::ElementType;
 
-/// A transform on its own.
+/// A single transform.
 pub struct SingleTransform {
     chain: Chain,
-    /// The reader's type.
+    /// The reader's element type.
     element: ElementType,
-    /// Its images have values of the reader's type, whatever they were before: `Transpose` and `Cast`.
+    /// Its results always have the reader's type: `Transpose` and `Cast`.
     widens: bool,
-    /// Memory that is not in use.
-    idle: Mutex<Vec<Work>>,
+    /// Idle working memory.
+    idle: Mutex<Vec<WorkingMemory>>,
 }
 
-/// Memory that one application after the other uses.
+/// Reusable working memory for one thread.
 #[derive(Default)]
-struct Work {
+struct WorkingMemory {
     plan: Plan,
     scratch: Scratch,
 }
 
-/// An image that a transform has made.
+/// The result of a transform.
 pub struct TransformedImage {
-    /// The larger image, of which it is a part.
+    /// The larger image of which it is a part.
     whole: Image,
     window: Region,
-    /// What is cropped of it stays a view.
+    /// Crops of it remain views.
     keeps_views: bool,
-    /// The part as an image, unless it is all of the larger one.
+    /// A copy of the part, unless it is the whole larger image.
     part: Option<Image>,
 }
 
 impl TransformedImage {
-    /// The image.
+    /// Returns the image.
     pub fn image(&self) -> &Image {
         self.part.as_ref().unwrap_or(&self.whole)
     }
 }
 
 impl SingleTransform {
-    /// Makes the transform; reads the file that it names.
+    /// Creates the transform and reads the file that it names.
     pub fn new(options: TransformOptions, element: ElementType) -> Result<SingleTransform> {
         let widens = matches!(options, TransformOptions::Transpose | TransformOptions::Cast);
         let chain = Chain::new(&[options], &[], element, false)?.in_cntks_place(true);
         Ok(SingleTransform { chain, element, widens, idle: Mutex::default() })
     }
 
-    /// The reader's type.
+    /// Returns the reader's element type.
     pub fn element(&self) -> ElementType {
         self.element
     }
 
-    /// Shape of the samples after it, if it is fixed, given the shape before it.
+    /// Returns the shape of the transformed samples, if it is fixed, given the shape before.
     pub fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
         self.chain.shape(before)
     }
 
-    /// Transforms an image of the host's. `copy` gives a copy of the part that is needed.
+    /// Transforms an image of the host. `copy` returns a copy of the required region.
     pub fn apply(
         &self,
         draw: Draw,
@@ -75,11 +75,12 @@ impl SingleTransform {
         copy: impl FnOnce(Region) -> Result<Image>,
     ) -> Result<TransformedImage> {
         let window = Region::whole(image.width, image.height);
-        // CNTK takes bytes for a decoder's image, of which crops are views, and other values for samples that are copied.
+        // CNTK treats bytes as a decoder's image, whose crops are views, and other values as
+        // samples, which are copied.
         self.apply_to(draw, image, window, image.depth == Depth::Byte, copy)
     }
 
-    /// Transforms an image that another transform has made.
+    /// Transforms the result of another transform.
     pub fn apply_next(&self, draw: Draw, image: &TransformedImage) -> Result<TransformedImage> {
         let TransformedImage { whole, window, keeps_views, .. } = image;
         self.apply_to(draw, whole.info(), *window, *keeps_views, |region| cut(whole, region))
@@ -94,7 +95,7 @@ impl SingleTransform {
         copy: impl FnOnce(Region) -> Result<Image>,
     ) -> Result<TransformedImage> {
         let mut work = self.idle.lock().pop().unwrap_or_default();
-        let Work { plan, scratch } = &mut work;
+        let WorkingMemory { plan, scratch } = &mut work;
         self.chain.plan_view(draw, whole, window, keeps_views, plan)?;
         let mut whole = copy(plan.region())?;
         let window = self.chain.apply_view(plan, &mut whole, scratch)?;
@@ -108,7 +109,7 @@ impl SingleTransform {
     }
 }
 
-/// A copy of a part of an image; of a planar one all of it.
+/// Copies a part of an image. For planar images, the region must be the whole image.
 fn cut(image: &Image, region: Region) -> Result<Image> {
     let pixel = image.channels as usize;
     let columns = region.left as usize * pixel..(region.left as usize + region.width as usize) * pixel;
@@ -128,7 +129,7 @@ fn cut(image: &Image, region: Region) -> Result<Image> {
     Ok(Image { width: region.width, height: region.height, channels, planar, pixels })
 }
 
-/// Gives the values of an image this type.
+/// Converts an image's values to `element`.
 fn widen(image: &mut Image, element: ElementType) -> Result<()> {
     image.pixels = match (std::mem::take(&mut image.pixels), element) {
         (Pixels::Bytes(bytes), ElementType::Float) => {
@@ -161,9 +162,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(cases(4000)) })]
 
-        /// One after the other, transforms make what they make in a chain.
+        /// Consecutive single transforms must match a chain.
         #[test]
-        fn one_by_one_is_as_in_a_chain(
+        fn single_transforms_match_a_chain(
             transforms in prop::collection::vec(transform(), 1..6),
             (width, height) in (1u32..14, 1u32..14),
             channels in prop::sample::select(&[1u32, 3][..]),
@@ -171,7 +172,7 @@ mod tests {
             let (options, of) = (options(&transforms), ImageInfo::decoded(width, height, channels));
             let chain = Chain::new(&options, &[], ElementType::Float, false).expect("a chain");
             let mut plan = Plan::default();
-            // Some scales fit no image of the size.
+            // Some scales do not fit the image size.
             prop_assume!(chain.plan(DRAW, of, &mut plan).is_ok());
             let mut at_once = image(of, plan.region());
             chain.apply(&plan, &mut at_once, &mut Scratch::default()).expect("the planned image");
@@ -183,7 +184,8 @@ mod tests {
                     Some(before) => single.apply_next(DRAW, &before).expect("an image"),
                 });
             }
-            // The stream's shape has the channels that the last scale says, which only its packer or its cast knows.
+            // The number of channels declared by the last scale is known only to the stream's
+            // packer or cast.
             let last = last.expect("a transform").image().clone();
             prop_assert_eq!((last.width, last.height), (at_once.width, at_once.height));
             let mut pixels = last.pixels;

@@ -1,11 +1,11 @@
-//! `Transpose`: from pixels to planes, channel after channel. `Cast`: to the stream's type.
+//! `Transpose` (interleaved to planar) and `Cast` (to the stream's type).
 
 use super::pixels::{Memory, Real, Value, for_pixels};
 use cntk_reader_core::Result;
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 use cntk_reader_core::image::{Depth, Image};
 
-/// Makes planes of an image's pixels. Bytes stay bytes: they are widened when they are packed.
+/// Makes an image planar. Bytes stay bytes: they are widened when they are packed.
 pub(super) fn transpose(image: &mut Image, memory: &mut Memory) -> Result<()> {
     let channels = image.channels as usize;
     image.planar = true;
@@ -46,7 +46,8 @@ fn planes_with<V: Value, S: InstructionSet>(_: S, values: &[V], channels: usize,
     }
 }
 
-/// Converts floating-point values to the stream's type. Bytes stay bytes: they are widened when they are packed.
+/// Converts floating-point values to the stream's type. Bytes stay bytes: they are widened when
+/// they are packed.
 pub(super) fn cast<T: Real>(image: &mut Image, memory: &mut Memory) -> Result<()> {
     if matches!(image.pixels.depth(), Depth::Element(element) if element != T::TYPE) {
         for_pixels!(&image.pixels, values => {
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_convert_the_other_type_alone() {
+    fn casts_convert_only_the_other_float_type() {
         let mut image = Image { pixels: Pixels::Bytes(vec![3]), ..Image::default() };
         cast::<f32>(&mut image, &mut Memory::default()).expect("memory");
         assert_eq!(image.pixels, Pixels::Bytes(vec![3]));

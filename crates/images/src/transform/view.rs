@@ -1,74 +1,75 @@
-//! What crops leave of an image, and what lies around it.
+//! Cropped views of images, and their surroundings.
 //!
-//! CNTK 2.7 copies nothing when it crops: the result is a view of the larger image, until a transform makes a new one. Two
-//! things show that. Padding that does not resize takes the border from the larger image, as far as there is one. And
-//! transforms that change numbers in place change the larger image; `Color` and `Intensity` do so as if the rows of the view
-//! followed each other without anything between them, so that they change pixels beside it and leave out its last rows.
+//! CNTK 2.7 does not copy when it crops: the result is a view of the larger image until a transform
+//! creates a new one. Two effects are visible. Padding without resizing takes the border from the
+//! larger image, where it has one. And transforms that change values in place change the larger
+//! image. `Color` and `Intensity` treat the rows of the view as contiguous, so they change pixels
+//! beside it and miss its last rows.
 //!
-//! A [`Frame`] follows the view while transforms are planned, so that no more of the larger image is made than is going to be
-//! looked at. A [`View`] is what the transforms then change.
+//! A [`Frame`] tracks the view during planning, so that only the needed part of the larger image is
+//! computed. A [`View`] is then transformed.
 
 use super::crop::mirror;
 use super::pixels::{Memory, Real, for_pixels};
 use cntk_reader_core::image::{Depth, Image, Region};
 use std::ops::Range;
 
-/// What has made the image that a view is a part of.
+/// The producer of the image that a view is a part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Maker {
-    /// The decoder, which can make a part alone.
+    /// The decoder, which can produce only a part.
     Decoder,
-    /// The resizing of the transform with this number, which can make a part alone.
+    /// The resize of the transform with this number, which can produce only a part.
     Resize(usize),
     /// Another transform.
     Other,
 }
 
-/// The view that transforms have come to, while they are planned.
+/// The view during planning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub maker: Maker,
     /// The larger image.
     whole: Region,
     window: Region,
-    /// The part of the larger image that is going to be looked at, beside the view in the end.
+    /// The part of the larger image that transforms read, in addition to the final view.
     needed: Option<Region>,
 }
 
 impl Frame {
-    /// The view of all of an image.
+    /// Creates a view of a whole image.
     pub fn new(maker: Maker, width: u32, height: u32) -> Frame {
         let whole = Region::whole(width, height);
         Frame::part(maker, whole, whole)
     }
 
-    /// The view of a part of an image.
+    /// Creates a view of a part of an image.
     pub fn part(maker: Maker, whole: Region, window: Region) -> Frame {
         Frame { maker, whole, window, needed: None }
     }
 
-    /// The view, as a part of the larger image.
+    /// Returns the view as a part of the larger image.
     pub fn window(&self) -> Region {
         self.window
     }
 
-    /// Whether the larger image has more than the view.
+    /// Returns whether the view is smaller than the larger image.
     pub fn is_part(&self) -> bool {
         self.window != self.whole
     }
 
-    /// Whether something of the larger image is between the rows of the view.
+    /// Returns whether other pixels of the larger image lie between the rows of the view.
     pub fn is_broken(&self) -> bool {
         self.window.width < self.whole.width && self.window.height > 1
     }
 
-    /// Leaves a part of the view.
+    /// Reduces the view to a part of it.
     pub fn crop(&mut self, part: Region) {
         self.window = within(self.window, part);
     }
 
-    /// The view with the columns and rows around it, as many as are asked for on its left and top, right and bottom, and as
-    /// the larger image has.
+    /// Returns the view extended by columns and rows to the left and top, and to the right and
+    /// bottom, clipped to the larger image.
     pub fn around(&self, (left, top): (u32, u32), (right, bottom): (u32, u32)) -> Region {
         let Region { left: x, top: y, width, height } = self.window;
         let (left, top) = (left.min(x), top.min(y));
@@ -77,38 +78,38 @@ impl Frame {
         Region { left: x - left, top: y - top, width: left + width + right, height: top + height + bottom }
     }
 
-    /// Says that the view as it is now is going to be looked at.
+    /// Records that the current view is read.
     pub fn need_window(&mut self) {
         self.need(self.window);
     }
 
-    /// Says that all columns are going to be looked at in the rows of the view.
+    /// Records that all columns are read in the rows of the view.
     pub fn need_rows(&mut self) {
         self.need(Region { left: 0, width: self.whole.width, ..self.window });
     }
 
-    /// Says that all of the larger image is going to be looked at.
+    /// Records that the whole larger image is read.
     pub fn need_all(&mut self) {
         self.need(self.whole);
     }
 
-    /// Says that a part of the larger image is going to be looked at.
+    /// Records that a part of the larger image is read.
     pub fn need(&mut self, part: Region) {
         self.needed = Some(self.needed.map_or(part, |needed| union(needed, part)));
     }
 
-    /// The part of the larger image that has to be made.
+    /// Returns the part of the larger image that must be produced.
     pub fn made(&self) -> Region {
         self.needed.map_or(self.window, |needed| union(needed, self.window))
     }
 }
 
-/// The place of a part of a region in what the region lies in.
+/// Translates a part of a region to the coordinates of the region's image.
 fn within(region: Region, part: Region) -> Region {
     Region { left: region.left + part.left, top: region.top + part.top, ..part }
 }
 
-/// The smallest region that has both.
+/// Returns the smallest region that contains both.
 fn union(one: Region, other: Region) -> Region {
     let (left, top) = (one.left.min(other.left), one.top.min(other.top));
     let right = (one.left + one.width).max(other.left + other.width);
@@ -116,40 +117,40 @@ fn union(one: Region, other: Region) -> Region {
     Region { left, top, width: right - left, height: bottom - top }
 }
 
-/// A view of an image, whose pixels are interleaved.
+/// A view of an image with interleaved pixels.
 pub(super) struct View<'a> {
-    /// What was made of the larger image.
+    /// The produced part of the larger image.
     pub image: &'a mut Image,
-    /// Where the larger image has the first pixel of `image`: column and row.
+    /// Column and row of the first pixel of `image` in the larger image.
     origin: (u32, u32),
     /// The view, as a part of the larger image.
     window: Region,
 }
 
 impl<'a> View<'a> {
-    /// The view `window` of an image, of which the part `made` is in memory.
+    /// Creates the view `window` of an image of which the part `made` is in memory.
     pub fn new(image: &'a mut Image, window: Region, made: Region) -> View<'a> {
         View { image, origin: (made.left, made.top), window }
     }
 
-    /// Where the view is in what is in memory of the larger image.
+    /// Returns the view in the coordinates of `image`.
     pub fn place(&self) -> Region {
         let Region { left, top, width, height } = self.window;
         Region { left: left - self.origin.0, top: top - self.origin.1, width, height }
     }
 
-    /// The view of the image after it was made anew.
+    /// Resets the view to the whole image after the image was replaced.
     pub fn restart(&mut self) {
         let whole = Region::whole(self.image.width, self.image.height);
         self.restart_in(whole, whole);
     }
 
-    /// The view of the image after it was made anew, as the part `made` of a larger one.
+    /// Resets the view to the whole larger image after `image` was replaced by its part `made`.
     pub fn restart_in(&mut self, whole: Region, made: Region) {
         (self.origin, self.window) = ((made.left, made.top), whole);
     }
 
-    /// Leaves a part of the view, and reverses the order of its columns.
+    /// Reduces the view to a part of it. If `mirrored`, reverses the order of its columns.
     pub fn crop(&mut self, part: Region, mirrored: bool) {
         self.window = within(self.window, part);
         if mirrored {
@@ -160,7 +161,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes an image of its own of the view, in place.
+    /// Turns the view into a separate image, in place.
     pub fn settle(&mut self) -> &mut Image {
         let Region { width, height, .. } = self.window;
         if self.is_part() {
@@ -168,7 +169,7 @@ impl<'a> View<'a> {
             for_pixels!(&mut self.image.pixels, values => {
                 let mut end = 0;
                 for line in lines {
-                    // Lines move towards the beginning only, over those that have moved already.
+                    // Lines only move towards the beginning, over lines already moved.
                     let length = line.len();
                     values.copy_within(line, end);
                     end += length;
@@ -181,26 +182,30 @@ impl<'a> View<'a> {
         self.image
     }
 
-    /// Makes an image of its own of the view, unless it consists of numbers of the stream's type, which are changed in place.
+    /// Turns the view into a separate image, unless its values have the stream's type and are
+    /// changed in place.
     pub fn settle_for<T: Real>(&mut self) {
         if self.image.pixels.depth() != Depth::Element(T::TYPE) {
             self.settle();
         }
     }
 
-    /// The values of the view, in ranges of the image's values: of each row, or of all rows if nothing is between them.
+    /// Returns the view as ranges of the image's values: one per row, or a single one if the rows
+    /// are contiguous.
     pub fn rows(&self) -> Lines {
         let all = Lines { at: 0, stride: 0, length: self.image.info().values(), left: 1 };
         if self.is_part() { self.lines(self.window).joined() } else { all }
     }
 
-    /// As many of the image's values as the view has, from its first one on: what `Color` and `Intensity` change (CNTK 2.7).
+    /// Returns the range of values that `Color` and `Intensity` change: as many as the view has,
+    /// contiguous from its first one (CNTK 2.7).
     pub fn run(&self) -> Range<usize> {
         let Lines { at, length, left, .. } = self.lines(self.window);
         at..at + length * left
     }
 
-    /// The rows of a part of the larger image that is in memory, in ranges of the image's values.
+    /// Returns the rows of a part of the larger image, which must be in memory, as ranges of the
+    /// image's values.
     pub fn lines(&self, part: Region) -> Lines {
         let channels = self.image.channels as usize;
         let stride = self.image.width as usize * channels;
@@ -213,13 +218,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Columns and rows of a part of the larger image before the view.
+    /// Returns the number of columns and rows of a part of the larger image before the view.
     pub fn before(&self, part: Region) -> (u32, u32) {
         (self.window.left - part.left, self.window.top - part.top)
     }
 
-    /// Puts values that were computed from those at `places` in their place. If that is all of the image, the image gets their
-    /// memory.
+    /// Stores values computed from those at `places` in their place. If the view is the whole
+    /// image, replaces the image's buffer.
     pub fn store<T: Real>(
         &mut self,
         values: Vec<T>,
@@ -240,36 +245,36 @@ impl<'a> View<'a> {
         memory.keep(values);
     }
 
-    /// Whether more of the larger image is in memory than the view.
+    /// Returns whether more of the larger image is in memory than the view.
     fn is_part(&self) -> bool {
         (self.image.width, self.image.height) != (self.window.width, self.window.height)
     }
 }
 
-/// Ranges of an image's values.
+/// Equally spaced ranges of an image's values.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     at: usize,
-    /// From the beginning of a range to that of the next one.
+    /// Distance between the starts of consecutive ranges.
     stride: usize,
     length: usize,
-    /// How many there are.
+    /// Number of remaining ranges.
     left: usize,
 }
 
 impl Lines {
-    /// How many there are.
+    /// Returns the number of remaining ranges.
     pub fn len(&self) -> usize {
         self.left
     }
 
-    /// The range with a number, or the last one; there has to be one.
+    /// Returns the range with a number, or the last one. There must be at least one.
     pub fn nearest(&self, number: usize) -> Range<usize> {
         let at = self.at + number.min(self.left.saturating_sub(1)) * self.stride;
         at..at + self.length
     }
 
-    /// A single range, if nothing is between them.
+    /// Merges contiguous ranges into a single one.
     fn joined(self) -> Lines {
         match self {
             Lines { at, stride, length, left } if length == stride => {
@@ -300,12 +305,12 @@ mod tests {
         Region { left, top, width, height }
     }
 
-    /// The value of a channel of a pixel.
+    /// Returns the value of a channel of a pixel.
     fn at(x: u32, y: u32, channels: u32, c: u32) -> u8 {
         ((y * 7 + x) * channels + c) as u8
     }
 
-    /// A part of an image of 7 columns and 5 rows.
+    /// Returns a part of an image of 7 columns and 5 rows.
     fn image(part: Region, channels: u32) -> Image {
         let Region { left, top, width, height } = part;
         let pixels = (top..top + height).flat_map(|y| (left..left + width).map(move |x| (x, y)));
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_move_and_turn_round() {
+    fn cropped_rows_are_moved_and_mirrored() {
         let whole = Region::whole(7, 5);
         for channels in 1..6u32 {
             for (part, mirrored) in [
@@ -324,7 +329,7 @@ mod tests {
                 (region(0, 1, 7, 3), true),
                 (whole, true),
             ] {
-                // All of it is in memory, or what is needed.
+                // With the whole image in memory, or only the needed part.
                 for made in [whole, part] {
                     let mut image = image(made, channels);
                     let mut view = View::new(&mut image, whole, made);
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_around_a_view_ends_with_the_larger_image() {
+    fn surroundings_end_at_the_larger_image() {
         let mut frame = Frame::new(Maker::Decoder, 7, 5);
         frame.crop(region(2, 1, 4, 3));
         frame.crop(region(1, 1, 2, 1));
@@ -353,11 +358,11 @@ mod tests {
         assert_eq!(frame.around((9, 9), (9, 9)), Region::whole(7, 5));
         frame.need(frame.around((0, 1), (0, 0)));
         frame.crop(region(1, 0, 1, 1));
-        assert_eq!(frame.made(), region(3, 1, 2, 2), "what is needed and the view in the end");
+        assert_eq!(frame.made(), region(3, 1, 2, 2), "the needed part and the final view");
     }
 
     #[test]
-    fn values_lie_in_rows_or_follow_each_other() {
+    fn contiguous_rows_are_merged() {
         let mut image = image(Region::whole(7, 5), 2);
         let mut view = View::new(&mut image, Region::whole(7, 5), Region::whole(7, 5));
         let found = |view: &View<'_>| (view.rows().collect::<Vec<_>>(), view.run());

@@ -1,10 +1,10 @@
-//! Transforms over the dense streams of any deserializer, whose samples are images of numbers: channels, columns, rows, the
-//! channels varying fastest.
+//! Image transforms for dense streams of any deserializer. A sample is an image of channels,
+//! columns and rows, with the channels varying fastest.
 //!
 //! [`Transformed`] wraps a deserializer. Its sequences are
-//! [fetched](cntk_reader_core::format::fetch): what a sequence has in the streams that are
-//! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped
-//! chunk. CNTK 2.7 transforms nothing but images.
+//! [fetched](cntk_reader_core::format::fetch): transformed streams are computed when a minibatch
+//! needs them; all other data are passed on unchanged from the wrapped chunk. CNTK 2.7 transforms
+//! only images.
 
 mod options;
 mod output;
@@ -37,7 +37,7 @@ use output::Output;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Puts transforms over streams of a deserializer. `users` has the transforms of users, by name.
+/// Wraps a deserializer with transforms. `users` holds the user-defined transforms by name.
 fn wrap(
     deserializer: AnyDeserializer,
     streams: &[TransformedStream],
@@ -58,32 +58,32 @@ fn wrap(
     })
 }
 
-/// A deserializer with transforms over some of its streams.
+/// A deserializer with transforms for some of its streams.
 struct Transformed<D: ?Sized> {
     inner: Arc<D>,
     streams: Vec<StreamInfo>,
-    shared: Arc<Shared>,
+    shared: Arc<TransformContext>,
 }
 
-/// What all chunks and sequences have in common.
-struct Shared {
+/// State shared by all chunks and sequences.
+struct TransformContext {
     /// Number of the deserializer's streams.
     streams: usize,
-    /// Those that are transformed.
+    /// The transformed streams.
     transformed: Vec<Target>,
-    /// The wrapped deserializer's own sequences are fetched.
+    /// The wrapped deserializer's sequences are fetched too.
     is_fetched: bool,
     keys: Keys,
-    /// What is random depends on the sequences' keys.
+    /// Random draws depend on the sequences' keys.
     draws_by_key: bool,
-    /// Memory that threads work in, one after the other.
+    /// Idle working memory.
     idle: Mutex<Vec<(Image, Scratch)>>,
 }
 
-/// Appends the key of a sequence, whose chunk has to be loaded.
+/// A function that appends the key of a sequence, whose chunk must be loaded.
 type KeyOf = dyn Fn(SequenceId, &mut Vec<SequenceKey>) + Send + Sync;
 
-/// The keys of sequences.
+/// A lookup of sequence keys.
 struct Keys {
     of: Box<KeyOf>,
     corpus: Arc<Corpus>,
@@ -103,19 +103,20 @@ impl Keys {
         keys.pop()
     }
 
-    /// The key as messages have it.
+    /// Returns the key as text for messages.
     fn text(&self, sequence: SequenceId) -> String {
         self.get(sequence).map_or_else(String::new, |key| self.corpus.text_of(key))
     }
 }
 
-/// A stream that is transformed.
+/// A transformed stream.
 struct Target {
     /// Its number.
     number: usize,
     name: String,
     element: ElementType,
-    /// Shape of the samples before: channels, columns, rows. `None`: each sequence says so itself.
+    /// Shape of the original samples: channels, columns, rows. `None` if each sequence determines
+    /// it.
     before: Option<[usize; 3]>,
     chain: Chain,
 }
@@ -145,7 +146,7 @@ impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
             let (name, element) = (stream.name.clone(), stream.element);
             transformed.push(Target { number, name, element, before, chain });
         }
-        let shared = Shared {
+        let shared = TransformContext {
             streams: streams.len(),
             transformed,
             is_fetched: inner.facts().is_fetched,
@@ -157,11 +158,12 @@ impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
     }
 }
 
-/// The shape of a stream's samples as images: channels, columns, rows. `None` if it becomes known with the data.
+/// Returns the shape of a stream's samples as images: channels, columns, rows. `None` if only the
+/// data determine it.
 fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option<[usize; 3]>> {
     let refuse = |found: String| {
         let message = format!("The samples of the stream '{}' cannot be transformed: {found}.", stream.name);
-        let detail = "Transforms are for dense streams whose samples are images: of three dimensions, channels, columns \
+        let detail = "Transforms need a dense stream whose samples are images: with the three dimensions channels, columns \
                       and rows, or with ‹image_shape›.";
         Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(&stream.name))
     };
@@ -174,14 +176,14 @@ fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option
         (_, _) if stream.has_late_shape() => Ok(given),
         (Some(given), _) if size(given) == Some(stream.sample_size()) => Ok(Some(given)),
         (Some(given), _) => {
-            refuse(format!("‹image_shape› is {given:?}, and a sample has {} values", stream.sample_size()))
+            refuse(format!("‹image_shape› is {given:?}, but a sample has {} values", stream.sample_size()))
         }
         (None, &[channels, width, height]) => Ok(Some([channels, width, height])),
         (None, shape) => refuse(format!("their shape is {shape:?}")),
     }
 }
 
-impl Shared {
+impl TransformContext {
     fn take_idle(&self) -> (Image, Scratch) {
         self.idle.lock().pop().unwrap_or_default()
     }
@@ -206,8 +208,8 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         &self.streams
     }
 
-    /// What was drawn for a minibatch stays drawn, so reading ahead follows the rule of images; users' own code is still not
-    /// asked for what the caller may not get.
+    /// Draws for a minibatch are kept, so reading ahead follows the rule for images. Sources that
+    /// must not read ahead, such as users' code, still do not.
     fn facts(&self) -> SourceFacts {
         let inner = self.inner.facts();
         let is_fetched_ahead = !inner.is_fetched || inner.is_fetched_ahead;
@@ -247,7 +249,7 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
 }
 
 impl<D: ChunkSource + ?Sized> Diagnostics for Transformed<D> {
-    /// The wrapped source does not know what its transforms refuse.
+    /// None: the wrapped source does not know which samples the transforms reject.
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
         None
     }
@@ -308,15 +310,15 @@ impl<D: ListingDeserializer + ?Sized> ListingDeserializer for Transformed<D> {
     }
 }
 
-/// A loaded chunk: that of the wrapped deserializer.
+/// A loaded chunk of the wrapped deserializer.
 struct TransformedChunk {
     inner: Arc<dyn Chunk>,
     number: ChunkId,
-    shared: Arc<Shared>,
+    shared: Arc<TransformContext>,
 }
 
 impl Chunk for TransformedChunk {
-    /// Every stream is looked up in the fetched sequence.
+    /// Invalid: all streams are in the fetched sequence.
     fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
         Loaded::Invalid
     }
@@ -362,19 +364,19 @@ impl Chunk for TransformedChunk {
     }
 }
 
-/// A fetched sequence, or the memory for one.
+/// A fetched sequence, with memory that is reused.
 struct Sequence {
-    shared: Arc<Shared>,
+    shared: Arc<TransformContext>,
     id: SequenceId,
-    /// What the wrapped deserializer has of it.
+    /// The sequence of the wrapped deserializer.
     inner: Fetched,
     is_prepared: bool,
-    /// What becomes of it, by number of the transformed stream.
+    /// The transformed data, by number of the transformed stream.
     outputs: Vec<Output>,
 }
 
 impl Sequence {
-    fn new(shared: &Arc<Shared>) -> Sequence {
+    fn new(shared: &Arc<TransformContext>) -> Sequence {
         Sequence {
             shared: Arc::clone(shared),
             id: SequenceId { chunk: 0, index: 0 },
@@ -384,12 +386,12 @@ impl Sequence {
         }
     }
 
-    /// Says whose error it is.
+    /// Adds stream and key to an error.
     fn locate(&self, error: Error, target: &Target) -> Error {
         error.in_stream(&target.name).for_key(self.shared.keys.text(self.id))
     }
 
-    /// The output of a stream, if the stream is transformed.
+    /// Returns the output of a stream, if it is transformed.
     fn output(&self, stream: usize) -> Option<(&Target, &Output)> {
         let number = self.shared.transformed.iter().position(|target| target.number == stream)?;
         Some((self.shared.transformed.get(number)?, self.outputs.get(number)?))
@@ -418,7 +420,7 @@ impl FetchedData for Sequence {
     fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
         self.inner.plan(position, sweep)?;
         if self.shared.is_fetched {
-            // Only when it is ready it says how many samples it has, and of what shape.
+            // Its number of samples and their shape are known only once it is prepared.
             self.inner.prepare(position)?;
             self.is_prepared = true;
         }
@@ -428,7 +430,7 @@ impl FetchedData for Sequence {
         let each = self.shared.transformed.iter().zip(&mut self.outputs);
         let planned =
             each.map(|(target, output)| (target, output.plan(target, &self.inner, position, identity)));
-        // All of them draw, whichever fails.
+        // All streams draw, even if one fails.
         let failed = planned
             .fold(None, |failed, (target, outcome)| failed.or(outcome.err().map(|error| (target, error))));
         failed.map_or(Ok(()), |(target, error)| Err(self.locate(error, target)))
@@ -480,7 +482,7 @@ mod tests {
     use cntk_reader_core::format::LeafChunk;
     use cntk_reader_core::format::diagnostics::NoDiagnostics;
 
-    /// A source that has something to say.
+    /// A source with a remark.
     struct Remarking;
 
     impl ChunkSource for Remarking {
@@ -542,7 +544,7 @@ mod tests {
         fn end_sweep(&self) {}
     }
 
-    /// A chunk whose sequences are refused when they are read.
+    /// A chunk whose sequences fail when read.
     struct Refused;
 
     impl LeafChunk for Refused {
@@ -558,7 +560,7 @@ mod tests {
     #[test]
     fn transforms_keep_the_failures_of_sequences() {
         let keys = Keys::new(&Arc::new(Corpus::Numeric), |_, _| {});
-        let shared = Shared {
+        let shared = TransformContext {
             streams: 1,
             transformed: Vec::new(),
             is_fetched: false,

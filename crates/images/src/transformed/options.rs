@@ -1,4 +1,4 @@
-//! Options of streams that are transformed as images.
+//! Options of transformed streams.
 
 use crate::transform::TransformOptions;
 use cntk_reader_core::Result;
@@ -8,22 +8,20 @@ use cntk_reader_core::format::options::{Adapter, Users};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A dense stream of a deserializer that is not for images, each of whose samples is an image of
-/// numbers: rows of pixels of channels.
+/// A dense stream of a non-image deserializer whose samples are treated as images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransformedStream {
     /// Name of the stream.
     pub stream: String,
-    /// Channels, columns and rows of a sample (`imageShape`); `None` if the stream has such a shape
-    /// itself.
+    /// Channels, columns and rows of a sample (`imageShape`); `None` to use the stream's shape.
     pub image: Option<[usize; 3]>,
     /// Transforms of each sample, in this order.
     pub transforms: Vec<TransformOptions>,
-    /// Random transforms depend on nothing but seed, sweep and sequence (`reproducibleTransforms`).
+    /// Random transforms depend only on seed, sweep and sequence (`reproducibleTransforms`).
     pub reproducible: bool,
 }
 
-/// The streams of one deserializer that are transformed as images, at least one.
+/// The transformed streams of one deserializer, at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransformedStreams {
     /// Number of the deserializer.

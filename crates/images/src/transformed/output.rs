@@ -1,4 +1,4 @@
-//! What transforms make of a sequence in one stream.
+//! Transformed data of a sequence in one stream.
 
 use super::Target;
 use crate::transform::{Draw, Plan, Scratch};
@@ -11,20 +11,21 @@ use cntk_reader_core::sequence::{Loaded, ValueForm, ViewKind};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// A sequence in one stream, transformed.
+/// The transformed data of a sequence in one stream.
 #[derive(Default)]
 pub(super) struct Output {
     pub samples: u32,
-    /// Shape of a sample before, and what the transforms make of it.
+    /// Size and type of the original samples.
     before: Option<ImageInfo>,
+    /// Size and type of the transformed samples.
     pub after: Option<ImageInfo>,
-    /// One for each sample, and those of longer sequences before.
+    /// One plan per sample, plus unused ones left from longer sequences.
     plans: Vec<Plan>,
     pub values: Pixels,
     pub shape: [usize; 3],
 }
 
-/// Describes a sample to the transforms.
+/// Returns a sample's shape and type as image information.
 fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
     let [channels, width, height] =
         shape.map(|dimension| u32::try_from(dimension).ok().filter(|&size| size > 0));
@@ -37,14 +38,15 @@ fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
             order: PixelOrder::Interleaved,
         }),
         _ => {
-            let message = format!("A sample of the shape {shape:?} is no image.");
-            Err(Error::data(message).with_detail("Expected are channels, columns and rows, each at least 1."))
+            let message = format!("A sample of the shape {shape:?} is not an image.");
+            Err(Error::data(message)
+                .with_detail("Channels, columns and rows were expected, each at least 1."))
         }
     }
 }
 
 impl Output {
-    /// Draws what is random about each sample. `id` is the sequence's key.
+    /// Draws the random parameters of each sample. `id` is the sequence's key.
     pub fn plan(
         &mut self,
         target: &Target,
@@ -73,7 +75,7 @@ impl Output {
             self.plans.resize_with(samples as usize, Plan::default);
         }
         for (sample, plan) in (0..samples).zip(&mut self.plans) {
-            // A number for each sample: those of one sequence are far from those of all others.
+            // A different number for each sample, spread far apart.
             let identity = (sweep, id.wrapping_add(u64::from(sample).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             target.chain.plan(Draw { slot, copy: 0, identity }, before, plan)?;
             let after = plan.result();
@@ -132,7 +134,7 @@ impl Output {
     }
 }
 
-/// Makes an image of a part of a sample.
+/// Loads a region of a sample into an image.
 fn load(
     image: &mut Image,
     sample: &[u8],
@@ -184,7 +186,7 @@ fn load(
     Ok(())
 }
 
-/// Appends stored values of `N` bytes each in their type.
+/// Appends stored values, converted to their type of `N` bytes.
 fn extend<const N: usize, T>(values: &mut Vec<T>, row: &[u8], form: ValueForm, value: impl Fn([u8; N]) -> T) {
     if form == ValueForm::Whole {
         values.extend(row.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)));
@@ -197,7 +199,7 @@ fn extend<const N: usize, T>(values: &mut Vec<T>, row: &[u8], form: ValueForm, v
     }
 }
 
-/// Appends the values of a further sample.
+/// Appends the values of another sample.
 fn append(values: &mut Pixels, more: &Pixels) -> Result<()> {
     match (values, more) {
         (Pixels::Bytes(values), Pixels::Bytes(more)) => values.extend_from_slice(more),

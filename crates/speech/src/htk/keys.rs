@@ -1,4 +1,4 @@
-//! Keys of utterances: text that a corpus numbers, or decimal numbers.
+//! Keys of utterances: text numbered by the corpus, or decimal numbers.
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::memory::room;
@@ -6,7 +6,8 @@ use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::{Error, Result};
 
-/// Appends the numbers of keys. If it fails, `numbers` has those of the keys before the one at fault.
+/// Appends the numbers of keys. On failure, `numbers` holds those of the keys before the faulty
+/// one.
 pub fn number_all<'a>(
     corpus: &Corpus,
     mut texts: impl Iterator<Item = &'a [u8]>,
@@ -18,15 +19,16 @@ pub fn number_all<'a>(
     let mut asked = 0;
     let before = numbers.len();
     corpus.number_all(texts.by_ref().inspect(|_| asked += 1), numbers)?;
-    // The corpus ends at the first key that it has no number for. It may have asked for several keys at once.
+    // The corpus stops at the first key that it has no number for. It may have read ahead several
+    // keys.
     if numbers.len() - before < asked {
         let error = Error::data("The corpus has no number for another sequence key.");
-        return Err(error.with_detail("There are more keys than it can hold, or the host has refused one: divide the data among several readers."));
+        return Err(error.with_detail("There are more keys than it can hold, or the host has rejected one: divide the data among several readers."));
     }
     Ok(())
 }
 
-/// The number at the beginning of a key.
+/// Parses the number at the beginning of a key.
 fn parse(text: &[u8]) -> Result<SequenceKey> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     let value = digits

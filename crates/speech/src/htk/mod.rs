@@ -1,6 +1,6 @@
-//! HTK: feature files, master label files (MLF) as text and binary, and lattices.
+//! HTK: feature files, master label files (MLF) in text and binary form, and lattices.
 //!
-//! Deserializers list utterances, in frame mode too: `compose::frames` takes utterances apart.
+//! Deserializers list utterances, even in frame mode: `compose::frames` divides them into frames.
 
 pub(crate) mod features;
 mod keys;

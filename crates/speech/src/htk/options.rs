@@ -1,4 +1,4 @@
-//! Options of the deserializers of HTK features, labels and lattices.
+//! Options of the HTK feature, label and lattice deserializers.
 
 use super::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
 use cntk_reader_core::Result;
@@ -12,40 +12,40 @@ use cntk_reader_core::runtime::cancel::Current;
 use cntk_reader_core::stream::{ElementType, Ids};
 use std::sync::Arc;
 
-/// Options of the deserializer of HTK feature files.
+/// Options of the deserializer for HTK feature files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HtkFeatureOptions {
     /// Name of its stream.
     pub stream: String,
-    /// Paths of the script files: their lines are read as if they stood in one file.
+    /// Paths of the script files, read as if they were concatenated.
     pub scp_files: Vec<String>,
-    /// Values of a frame; without a context window, values of a sample (`dim`).
+    /// Values per frame; without a context window, values per sample (`dim`).
     pub dim: u64,
-    /// Context frames of a sample, before and after. Both 0: their number follows from `dim`.
+    /// Context frames per sample, before and after. If both are 0, their number follows from `dim`.
     pub context: (u32, u32),
     /// `prefixPathInSCP`, unchanged.
     pub prefix: String,
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream
+    /// The single frame of each utterance is repeated for each sample of the reader's first stream
     /// (`expandToUtterance`).
     pub expand: bool,
-    /// Utterances with more frames are left out (`maxSequenceSize`).
+    /// Utterances with more frames are skipped (`maxSequenceSize`).
     pub max_sequence_size: u32,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
-    /// Level of logging (`verbosity`).
+    /// Log level (`verbosity`).
     pub verbosity: i32,
     /// Type of the values.
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
+    /// Folders that the file's paths may lead to (`confinePaths`).
     pub confinement: Confinement,
-    /// Those of the release in whose place the reader stands.
+    /// Quirks of the release that the reader replaces.
     pub quirks: Quirks,
 }
 
 impl HtkFeatureOptions {
-    /// Those that read all frames that a script names, whatever the number of their values.
+    /// Returns options to read all frames of a script, whatever their number of values.
     pub fn of_frames(script: &str) -> HtkFeatureOptions {
         HtkFeatureOptions {
             stream: "features".into(),
@@ -65,27 +65,27 @@ impl HtkFeatureOptions {
     }
 }
 
-/// Options of the deserializers of labels.
+/// Options of the label deserializers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MlfOptions {
     /// Name of its stream.
     pub stream: String,
-    /// Paths of the label files, in their order.
+    /// Paths of the label files, in order.
     pub files: Vec<String>,
-    /// Path of the file that names them, one a line (`mlfFileList`), if they are not in the
+    /// Path of the file that lists them, one per line (`mlfFileList`), if they are not in the
     /// configuration.
     pub list: Option<String>,
-    /// Path of the list of states (`labelMappingFile`). Binary labels have none.
+    /// Path of the state list (`labelMappingFile`). Binary labels have none.
     pub state_list: Option<String>,
-    /// Number of classes: values of a sample.
+    /// Number of classes: the dimension of samples.
     pub dim: u64,
-    /// The value is 2 where a range of frames begins, else 1 (`phoneBoundaries`).
+    /// Values are 2 at the beginning of ranges, otherwise 1 (`phoneBoundaries`).
     pub phone_boundaries: bool,
-    /// Classes are delivered as their numbers (`ids`).
+    /// Classes are delivered as numbers (`ids`).
     pub ids: Option<Ids>,
-    /// Keep and use an index file beside the data; only with hashed keys.
+    /// Keep and use an index file next to the data; only with hashed keys.
     pub cache_index: bool,
-    /// Bytes of a chunk; never 0.
+    /// Chunk size in bytes; never 0.
     pub chunk_size: u64,
     /// The files are binary.
     pub binary: bool,
@@ -93,28 +93,28 @@ pub struct MlfOptions {
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
+    /// Folders that the file's paths may lead to (`confinePaths`).
     pub confinement: Confinement,
-    /// Those of the release in whose place the reader stands.
+    /// Quirks of the release that the reader replaces.
     pub quirks: Quirks,
-    /// Whose words messages use for options.
+    /// The front end whose option names appear in messages.
     pub front_end: FrontEnd,
 }
 
-/// Options of the deserializer of lattices.
+/// Options of the lattice deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatticeOptions {
     /// Name of its stream.
     pub stream: String,
-    /// Path of the list of tables of contents.
+    /// Path of the index file, which lists tables of contents.
     pub index_file: String,
-    /// Keep and use an index file beside the data; only with hashed keys.
+    /// Keep and use an index file next to the data; only with hashed keys.
     pub cache_index: bool,
-    /// Bytes of a chunk; never 0.
+    /// Chunk size in bytes; never 0.
     pub chunk_size: u64,
-    /// Level of logging (`verbosity`).
+    /// Log level (`verbosity`).
     pub verbosity: i32,
-    /// Where the paths may lead that the file names (`confinePaths`).
+    /// Folders that the file's paths may lead to (`confinePaths`).
     pub confinement: Confinement,
 }
 
@@ -137,7 +137,7 @@ impl Format for HtkFeatureOptions {
 
     fn open(&self, context: Context<'_>) -> Result<Opened> {
         let Context { corpus, pool, is_primary, next, .. } = context;
-        // Labels come next: their file is scanned while keys are numbered here.
+        // If labels come next, scan their file while keys are numbered here.
         let next = next.filter(|_| pool.threads() > 1);
         let call = Current::get();
         let open = || HtkFeatureDeserializer::open(self, corpus, is_primary);
@@ -219,7 +219,7 @@ impl Format for LatticeOptions {
     fn follow(&mut self, _: Release) {}
 }
 
-/// The first of several paths.
+/// Returns the first of several paths.
 fn first(paths: &[String]) -> &str {
     paths.first().map_or("", String::as_str)
 }

@@ -1,12 +1,12 @@
 //! A loaded chunk: the data of its utterances in one buffer.
 //!
-//! Values that are stored as the packer takes them are read straight into the buffer, neighbours of an archive in one piece
-//! with the keys and headers between them. All else is decoded on the way: compressed matrices, doubles of a stream of
-//! floats, class numbers, texts.
+//! Values stored in the packer's format are read directly into the buffer; neighbours in an archive
+//! are read in one piece, including the keys and headers between them. Everything else is decoded
+//! on the way: compressed matrices, doubles for a stream of floats, class numbers, text.
 
-use super::Shared;
+use super::OpenArchive;
 use super::compressed;
-use super::header::{DAMAGED, INTEGER, Kind};
+use super::header::{DAMAGED, INTEGER, ObjectKind};
 use super::index::Entry;
 use super::text;
 use cntk_reader_core::cpu::prefetch;
@@ -21,36 +21,36 @@ use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes between two utterances that are read along rather than skipped: a call of the system takes as long as reading some
-/// thousands of bytes.
+/// Gap between two utterances, in bytes, up to which it is read rather than skipped: a system call
+/// costs as much as reading some thousand bytes.
 const GAP: u64 = 4096;
 
-/// Largest number of classes whose numbers are stored in two bytes.
+/// Maximum number of classes for which class numbers are stored in two bytes.
 pub const NARROW: u64 = 1 << 16;
 
 /// The data of a chunk.
 pub struct KaldiChunk {
-    shared: Arc<Shared>,
-    /// The number of its first utterance among all.
+    shared: Arc<OpenArchive>,
+    /// Number of its first utterance among all.
     first: usize,
     data: ChunkBuffer,
     places: Vec<Place>,
     /// Offsets of the samples of all utterances, if the stream is sparse.
     offsets: Offsets,
-    /// Utterances with a class that is out of range, by their indices: only they fail, when they
-    /// are needed.
+    /// Errors of utterances with a class out of range, by index: only these utterances fail, when
+    /// they are needed.
     failures: Vec<(u32, Error)>,
 }
 
-/// Where the data of an utterance are in a chunk.
+/// The data of an utterance in a chunk.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     at: usize,
-    /// Type of the values; that of the stream for class numbers.
+    /// Type of the values; the stream's type for class numbers.
     element: ElementType,
 }
 
-/// What to do for a chunk, step by step in the order of the buffer.
+/// A step in loading a chunk, in the order of the buffer.
 enum Step {
     /// Read bytes of a file.
     Read { file: u32, bytes: Range<u64> },
@@ -58,7 +58,7 @@ enum Step {
     Decode { ordinal: usize },
 }
 
-/// The steps that load a chunk, and the bytes that it takes then.
+/// The steps that load a chunk, and its size in bytes.
 struct Plan {
     steps: Vec<Step>,
     places: Vec<Place>,
@@ -66,18 +66,18 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(shared: &Shared, utterances: Range<usize>) -> Result<Plan> {
+    fn new(shared: &OpenArchive, utterances: Range<usize>) -> Result<Plan> {
         let places = room::with_capacity(utterances.len(), room::CHUNK)?;
         let mut plan = Plan { steps: Vec::new(), places, size: 0 };
         utterances.into_iter().try_for_each(|ordinal| plan.add(shared, ordinal))?;
         Ok(plan)
     }
 
-    fn add(&mut self, shared: &Shared, ordinal: usize) -> Result<()> {
+    fn add(&mut self, shared: &OpenArchive, ordinal: usize) -> Result<()> {
         let entry = &shared.index.entries[ordinal];
         let element = shared.stored_as(entry);
         let size = shared.stored_bytes(ordinal);
-        if entry.kind != Kind::Values(element) {
+        if entry.kind != ObjectKind::Values(element) {
             self.places.push(Place { at: self.size, element });
             self.size += size;
             return room::push(&mut self.steps, Step::Decode { ordinal }, room::CHUNK);
@@ -102,17 +102,19 @@ impl Plan {
     }
 }
 
-impl Shared {
-    /// The type that values of an utterance are stored in: floats are widened by the packer, doubles of a stream of floats are
-    /// rounded when they are loaded.
+impl OpenArchive {
+    /// Returns the type in which values of an utterance are stored: floats are widened by the
+    /// packer, doubles for a stream of floats are rounded when loaded.
     fn stored_as(&self, entry: &Entry) -> ElementType {
         match (self.info().element, entry.kind) {
-            (ElementType::Double, Kind::Values(ElementType::Double) | Kind::Text) => ElementType::Double,
+            (ElementType::Double, ObjectKind::Values(ElementType::Double) | ObjectKind::Text) => {
+                ElementType::Double
+            }
             _ => ElementType::Float,
         }
     }
 
-    /// Bytes of an utterance in a chunk.
+    /// Returns the size of an utterance in a chunk in bytes.
     fn stored_bytes(&self, ordinal: usize) -> usize {
         let size = match self.stored {
             Storage::Dense => self.columns * self.stored_as(&self.index.entries[ordinal]).size(),
@@ -122,12 +124,12 @@ impl Shared {
         self.index.lengths[ordinal] as usize * size
     }
 
-    /// Bytes that a chunk takes.
+    /// Returns the size of a chunk in bytes.
     pub fn chunk_bytes(&self, chunk: ChunkId) -> Result<usize> {
         Plan::new(self, self.index.utterances(chunk)).map(|plan| plan.size)
     }
 
-    /// An error with the place of an utterance.
+    /// Adds the location of an utterance to an error.
     fn place(&self, error: Error, ordinal: usize) -> Error {
         let entry = &self.index.entries[ordinal];
         let error = match error.location().offset {
@@ -141,7 +143,7 @@ impl Shared {
 
 impl KaldiChunk {
     /// Loads a chunk. Runs on a thread of the pool.
-    pub fn load(shared: &Arc<Shared>, chunk: ChunkId) -> Result<KaldiChunk> {
+    pub fn load(shared: &Arc<OpenArchive>, chunk: ChunkId) -> Result<KaldiChunk> {
         let utterances = shared.index.utterances(chunk);
         let Plan { steps, places, size } = Plan::new(shared, utterances.clone())?;
         let first = utterances.start;
@@ -149,7 +151,7 @@ impl KaldiChunk {
             Storage::Dense => 0,
             Storage::SparseCsc => shared.index.lengths[utterances].iter().copied().max().unwrap_or(0),
         };
-        // From here on the chunk's destructor returns the buffer to the pool.
+        // From here on, the chunk's destructor returns the buffer to the pool.
         let data = shared
             .buffers
             .take(shared.index.files.path(shared.index.entries[first].file), &(0..size as u64))?;
@@ -193,25 +195,26 @@ impl KaldiChunk {
     }
 }
 
-/// Memory that decoding uses again for each utterance.
+/// Memory reused for each decoded utterance.
 #[derive(Default)]
 struct Scratch {
     stored: Vec<u8>,
     decoded: Vec<u8>,
-    /// The first class of the utterance that is out of range; 0 stands in its place.
+    /// The first class of the utterance that is out of range; 0 is stored instead.
     wrong_class: Option<i32>,
 }
 
-/// Reads `size` bytes from `offset` on.
+/// Reads `size` bytes at `offset`.
 fn read<'a>(file: &DataFile, offset: u64, size: usize, stored: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    // The size was compared with the file's when the archive was opened; in between the file may have become shorter.
+    // The size was checked against the file when the archive was opened, but the file may have
+    // shrunk since.
     room::resize(stored, size, 0, room::FILE)?;
     file.read_exact_at(offset, stored)?;
     Ok(stored)
 }
 
 /// Decodes an utterance into `scratch.decoded`.
-fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratch) -> Result<()> {
+fn decode(shared: &OpenArchive, ordinal: usize, file: &DataFile, scratch: &mut Scratch) -> Result<()> {
     let Entry { offset, extent, first_row, kind, .. } = shared.index.entries[ordinal];
     let rows = shared.index.lengths[ordinal] as usize;
     let Scratch { stored, decoded, wrong_class } = scratch;
@@ -219,7 +222,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
     *wrong_class = None;
     room::reserve(decoded, shared.stored_bytes(ordinal), room::CHUNK)?;
     match kind {
-        Kind::Compressed(compression) => {
+        ObjectKind::Compressed(compression) => {
             let size = compression.bytes(extent.into(), shared.columns as u64);
             let size =
                 usize::try_from(size).map_or(usize::MAX, |size| size.saturating_add(compressed::HEADER));
@@ -227,7 +230,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
             let matrix = compressed::Matrix::new(compression, read(file, offset, size, stored)?)?;
             matrix.decode(first_row as usize, rows, decoded)
         }
-        Kind::Values(element) => {
+        ObjectKind::Values(element) => {
             let doubles =
                 read(file, offset, rows * shared.columns * element.size(), stored)?.as_chunks::<8>().0;
             room::reserve(decoded, doubles.len() * size_of::<f32>(), room::CHUNK)?;
@@ -235,17 +238,19 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
                 .extend(doubles.iter().flat_map(|&value| (f64::from_ne_bytes(value) as f32).to_ne_bytes()));
             Ok(())
         }
-        Kind::Integers => {
+        ObjectKind::Integers => {
             for &[size, a, b, c, d] in read(file, offset, rows * INTEGER, stored)?.as_chunks::<INTEGER>().0 {
                 if size != 4 {
-                    let message = format!("A number of {size} bytes was found among those of 4 bytes.");
+                    let message = format!(
+                        "A number of {size} bytes was found, where numbers of 4 bytes were expected."
+                    );
                     return Err(Error::data(message).with_detail(DAMAGED));
                 }
                 shared.store_class(i32::from_le_bytes([a, b, c, d]), decoded, wrong_class);
             }
             Ok(())
         }
-        Kind::Text => {
+        ObjectKind::Text => {
             let stored = read(file, offset, extent as usize, stored)?;
             let count = (first_row as usize, rows);
             match (shared.stored, shared.info().element) {
@@ -269,7 +274,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
     }
 }
 
-impl Shared {
+impl OpenArchive {
     /// Appends a class number.
     fn store_class(&self, class: i32, out: &mut Vec<u8>, wrong: &mut Option<i32>) {
         let number = u64::try_from(class).ok().filter(|&class| class < self.classes);
@@ -283,11 +288,11 @@ impl Shared {
         }
     }
 
-    /// The error of a class that is out of range.
+    /// Returns the error for a class out of range.
     fn wrong_class(&self, class: i32) -> Error {
         let message = format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
         Error::data(message).with_detail(
-            "Classes are numbered from 0 on. Set ‹dim› to the number of classes, or correct the labels.",
+            "Classes are numbered from 0. Set ‹dim› to the number of classes, or correct the labels.",
         )
     }
 }

@@ -1,29 +1,29 @@
-//! Compressed matrices: 16 bytes of sizes and range, then a number of one or two bytes for each value.
+//! Compressed matrices: 16 bytes of sizes and range, then a one- or two-byte number per value.
 //!
-//! The arithmetic is Kaldi's, operation by operation, so that values are equal to the bit. Kaldi's seven methods of
-//! compression differ in how they choose the range; they make three kinds of data.
+//! The arithmetic is Kaldi's, operation by operation, so that values are bitwise equal. Kaldi's
+//! seven compression methods differ in how they choose the range; they produce three formats.
 
 use cntk_reader_core::{Error, Result};
 
-/// Bytes in front of the data: least value and range as `f32`, rows and columns as `i32`.
+/// Header size: minimum and range as `f32`, rows and columns as `i32`.
 pub const HEADER: usize = 16;
 
-/// Bytes that describe a column of [`Compression::Columns`]: four quantiles of its values.
+/// Bytes per column header of [`Compression::Columns`]: four quantiles of its values.
 const COLUMN: usize = 8;
 
-/// How values are stored.
+/// The format of compressed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// `CM`: 8 bytes for each column, then a byte for each value, column by column.
+    /// `CM`: 8 bytes per column, then one byte per value, column by column.
     Columns,
-    /// `CM2`: 2 bytes for each value, row by row.
+    /// `CM2`: 2 bytes per value, row by row.
     TwoBytes,
-    /// `CM3`: 1 byte for each value, row by row.
+    /// `CM3`: 1 byte per value, row by row.
     OneByte,
 }
 
 impl Compression {
-    /// Bytes that follow the header. Rows and columns are below 2^31.
+    /// Returns the number of bytes after the header. Rows and columns must be below 2^31.
     pub fn bytes(self, rows: u64, columns: u64) -> u64 {
         match self {
             // A matrix without values has no columns either.
@@ -35,7 +35,7 @@ impl Compression {
     }
 }
 
-/// What stands in front of the data.
+/// The header of a compressed matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Header {
     least: f32,
@@ -71,7 +71,7 @@ pub struct Matrix<'a> {
 const CHANGED: &str = "The file was changed while it was in use: open the reader again.";
 
 impl<'a> Matrix<'a> {
-    /// From the header and what follows it.
+    /// Creates a matrix from the header and the data.
     pub fn new(compression: Compression, bytes: &'a [u8]) -> Result<Matrix<'a>> {
         let parts = bytes.split_first_chunk::<HEADER>().and_then(|(header, data)| {
             let header = Header::read(header);
@@ -81,17 +81,17 @@ impl<'a> Matrix<'a> {
             (data.len() as u64 == size).then_some(Matrix { header, compression, rows, columns, data })
         });
         parts.ok_or_else(|| {
-            Error::data("The sizes of a compressed matrix do not fit its data.").with_detail(CHANGED)
+            Error::data("The sizes of a compressed matrix do not match its data.").with_detail(CHANGED)
         })
     }
 
-    /// Writes the values of `count` rows from `first` on, row by row in native byte order. `out` has the bytes of
-    /// exactly these values.
+    /// Decodes `count` rows from `first` on to `out`, row by row in native byte order. `out` must
+    /// have the exact size.
     pub fn decode(&self, first: usize, count: usize, out: &mut [u8]) -> Result<()> {
         let fits = first.checked_add(count).is_some_and(|end| end <= self.rows);
         let (out, rest) = out.as_chunks_mut::<4>();
         if !fits || !rest.is_empty() || out.len() != count * self.columns {
-            let message = "A compressed matrix has other sizes than when its archive was opened.";
+            let message = "A compressed matrix has different sizes than when its archive was opened.";
             return Err(Error::data(message).with_detail(CHANGED));
         }
         if out.is_empty() {
@@ -118,8 +118,8 @@ impl<'a> Matrix<'a> {
         Ok(())
     }
 
-    /// Values of a column are interpolated between its quantiles: 64 steps from the least to the first quartile, 128 to the
-    /// third, 63 to the greatest.
+    /// Decodes columns, whose values are interpolated between their quantiles: 64 steps from the
+    /// minimum to the first quartile, 128 to the third, 63 to the maximum.
     fn decode_columns(&self, first: usize, out: &mut [[u8; 4]]) {
         let (quantiles, stored) = self.data.split_at(COLUMN * self.columns);
         let columns = quantiles.as_chunks::<COLUMN>().0.iter().zip(stored.chunks_exact(self.rows));
@@ -139,14 +139,14 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// What the bytes of a column stand for.
+/// The mapping from the bytes of a column to values.
 struct Curve {
     quantiles: [f32; 4],
 }
 
 impl Curve {
     fn new(header: &Header, stored: &[u8; COLUMN]) -> Curve {
-        // Kaldi multiplies by this number in place of dividing by 65535.
+        // Kaldi multiplies by this number instead of dividing by 65535.
         const STEP: f32 = 1.525_902_2e-5;
         let quantile = |number: usize| {
             let stored = u16::from_le_bytes([stored[2 * number], stored[2 * number + 1]]);
@@ -155,7 +155,8 @@ impl Curve {
         Curve { quantiles: std::array::from_fn(quantile) }
     }
 
-    /// Differences are `f32`, and the last multiplication and the sum `f64`, as in Kaldi.
+    /// Returns the value of a stored byte. As in Kaldi, differences are `f32`, the last
+    /// multiplication and the sum `f64`.
     fn at(&self, stored: u8) -> f32 {
         let [p0, p25, p75, p100] = self.quantiles;
         let (from, to, steps, scale) = match stored {

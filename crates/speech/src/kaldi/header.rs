@@ -1,12 +1,12 @@
-//! What stands in front of an object of a binary archive: `\0B`, what it is, and how large it is.
+//! The header of an object of a binary archive: `\0B`, its kind, and its size.
 //!
-//! Numbers are little-endian, and a byte 4 in front of an `int32` gives its size.
+//! Numbers are little-endian. An `int32` is preceded by a byte 4, its size.
 //!
 //! | object | bytes after `\0B` |
 //! | --- | --- |
 //! | matrix of `f32` or `f64` | `FM ` or `DM `, `4` rows, `4` columns, values row by row |
 //! | vector of `f32` or `f64` | `FV ` or `DV `, `4` count, values |
-//! | compressed matrix | `CM `, `CM2 ` or `CM3 `, then what [`super::compressed`] describes |
+//! | compressed matrix | `CM `, `CM2 ` or `CM3 `, then as described in [`super::compressed`] |
 //! | vector of `int32` | `4` count, and for each number `4` and the number |
 
 use super::compressed::{self, Compression};
@@ -15,20 +15,20 @@ use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
-/// Most bytes of a header.
+/// Maximum length of a header.
 pub const LONGEST: usize = 22;
 
-/// Bytes of a number of an integer vector: its size, and the number.
+/// Bytes per number of an integer vector: its size, and the number.
 pub const INTEGER: usize = 5;
 
-/// What an object of an archive is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Values row by row.
     Values(ElementType),
     /// A compressed matrix.
     Compressed(Compression),
-    /// `int32`, with a byte in front of each.
+    /// `int32`, each preceded by a byte.
     Integers,
     /// The text of a matrix, or of a vector of numbers.
     Text,
@@ -37,36 +37,36 @@ pub enum Kind {
 /// An object of an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Frames: rows of a matrix, 1 for a vector of features, the count of an integer vector.
     pub rows: u32,
-    /// Values of a frame; 1 for an integer vector.
+    /// Values per frame; 1 for an integer vector.
     pub columns: u32,
-    /// Only matrices have rows that can be chosen.
+    /// Rows can be selected only from matrices.
     pub is_matrix: bool,
-    /// Where it is in its file: the values of matrices and vectors, the sizes and values of compressed matrices, all of a
-    /// text.
+    /// Its range in the file: the values of matrices and vectors, the sizes and values of
+    /// compressed matrices, all of a text.
     pub bytes: Range<u64>,
 }
 
 impl Object {
-    /// Bytes of a row, if rows stand one after the other.
+    /// Returns the number of bytes per row, if rows are contiguous.
     pub fn row_bytes(&self) -> Option<u64> {
         match self.kind {
-            Kind::Values(element) => Some(u64::from(self.columns) * element.size() as u64),
-            Kind::Integers => Some(INTEGER as u64),
-            Kind::Compressed(_) | Kind::Text => None,
+            ObjectKind::Values(element) => Some(u64::from(self.columns) * element.size() as u64),
+            ObjectKind::Integers => Some(INTEGER as u64),
+            ObjectKind::Compressed(_) | ObjectKind::Text => None,
         }
     }
 }
 
-/// Whether an object is binary.
+/// Returns whether an object is binary.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\0B")
 }
 
-/// Reads the header of a binary object. `bytes` are those of the file from `offset` on: [`LONGEST`] of them, or as many as the
-/// file has.
+/// Parses the header of a binary object. `bytes` are those of the file at `offset`: [`LONGEST`]
+/// bytes, or fewer at the end of the file.
 pub fn read(bytes: &[u8], offset: u64) -> Result<Object> {
     let mut rest = Rest { bytes, offset };
     rest.skip(2)?;
@@ -78,25 +78,25 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Object> {
         [b'C', b'M', b' ', ..] => rest.compressed(Compression::Columns, 3)?,
         [b'C', b'M', b'2', b' ', ..] => rest.compressed(Compression::TwoBytes, 4)?,
         [b'C', b'M', b'3', b' ', ..] => rest.compressed(Compression::OneByte, 4)?,
-        [4, ..] => (Kind::Integers, rest.size()?, 1, false),
+        [4, ..] => (ObjectKind::Integers, rest.size()?, 1, false),
         other => return Err(unknown(other).at(offset, None)),
     };
     let size = match kind {
-        Kind::Values(element) => element.size() as u64,
-        Kind::Integers => INTEGER as u64,
-        Kind::Compressed(compression) => {
-            // Below 2^63, as rows and columns are below 2^31.
+        ObjectKind::Values(element) => element.size() as u64,
+        ObjectKind::Integers => INTEGER as u64,
+        ObjectKind::Compressed(compression) => {
+            // Below 2^63, because rows and columns are below 2^31.
             let size = compressed::HEADER as u64 + compression.bytes(u64::from(rows), u64::from(columns));
             let end = rest.offset.saturating_add(size);
             return Ok(Object { kind, rows, columns, is_matrix, bytes: rest.offset..end });
         }
-        Kind::Text => 0,
+        ObjectKind::Text => 0,
     };
-    // Rows and columns are below 2^31: the product of three factors may exceed 64 bits.
+    // Rows and columns are below 2^31, but the product with the value size may exceed 64 bits.
     let values = u64::from(rows) * u64::from(columns);
     let end = values.checked_mul(size).and_then(|size| rest.offset.checked_add(size));
     let Some(end) = end else {
-        let message = format!("An object has {rows} rows of {columns} values, which no file holds.");
+        let message = format!("An object has {rows} rows of {columns} values, more than any file can hold.");
         return Err(Error::data(message).with_detail(DAMAGED).at(offset, None));
     };
     Ok(Object { kind, rows, columns, is_matrix, bytes: rest.offset..end })
@@ -104,25 +104,25 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Object> {
 
 pub const DAMAGED: &str = "The archive is damaged, or the script names another offset: write them again.";
 
-/// What is not read of a header.
+/// The unread part of a header.
 struct Rest<'a> {
     bytes: &'a [u8],
     offset: u64,
 }
 
-type Found = (Kind, u32, u32, bool);
+type Found = (ObjectKind, u32, u32, bool);
 
 impl Rest<'_> {
     fn matrix(&mut self, element: ElementType) -> Result<Found> {
         self.skip(3)?;
-        Ok((Kind::Values(element), self.size()?, self.size()?, true))
+        Ok((ObjectKind::Values(element), self.size()?, self.size()?, true))
     }
 
     fn vector(&mut self, element: ElementType) -> Result<Found> {
         self.skip(3)?;
         let columns = self.size()?;
-        // A vector without values is a matrix without rows.
-        Ok((Kind::Values(element), u32::from(columns > 0), columns, false))
+        // A vector without values counts as a matrix without rows.
+        Ok((ObjectKind::Values(element), u32::from(columns > 0), columns, false))
     }
 
     fn compressed(&mut self, compression: Compression, token: usize) -> Result<Found> {
@@ -130,7 +130,7 @@ impl Rest<'_> {
         let header = self.bytes.first_chunk::<{ compressed::HEADER }>().ok_or_else(|| self.ended())?;
         let header = compressed::Header::read(header);
         let (rows, columns) = (self.checked(header.rows)?, self.checked(header.columns)?);
-        Ok((Kind::Compressed(compression), rows, columns, true))
+        Ok((ObjectKind::Compressed(compression), rows, columns, true))
     }
 
     fn skip(&mut self, count: usize) -> Result<()> {
@@ -139,7 +139,7 @@ impl Rest<'_> {
         Ok(())
     }
 
-    /// A number of rows, columns or values.
+    /// Reads a number of rows, columns or values.
     fn size(&mut self) -> Result<u32> {
         let &[size, a, b, c, d] = self.bytes.first_chunk::<5>().ok_or_else(|| self.ended())?;
         if size != 4 {
@@ -167,9 +167,9 @@ impl Rest<'_> {
 fn unknown(bytes: &[u8]) -> Error {
     let end = bytes.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(bytes.len());
     let found = quoted(&bytes[..end]);
-    Error::data(format!("An object of a kind that cannot be read was found: '{found}'.")).with_detail(
+    Error::data(format!("An object of an unsupported kind was found: '{found}'.")).with_detail(
         "Matrices and vectors of float or double (FM, DM, FV, DV), compressed matrices (CM, CM2, CM3) and vectors of int32 \
-         can be read: write the data as one of these.",
+         are supported: write the data as one of these.",
     )
 }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_where_the_values_are() {
+    fn headers_locate_the_values() {
         let object = read(&with_sizes(b"FM ", &[7, 3]), 100).expect("a header");
         assert_eq!((object.rows, object.columns, object.bytes.clone()), (7, 3, 115..115 + 84));
         assert_eq!((object.row_bytes(), object.is_matrix), (Some(12), true));
@@ -196,7 +196,7 @@ mod tests {
         let object = read(&with_sizes(b"FV ", &[0]), 0).expect("a header");
         assert_eq!((object.rows, object.columns), (0, 0));
         let object = read(&with_sizes(b"", &[9]), 0).expect("a header");
-        assert_eq!((object.kind, object.rows, object.bytes), (Kind::Integers, 9, 7..52));
+        assert_eq!((object.kind, object.rows, object.bytes), (ObjectKind::Integers, 9, 7..52));
     }
 
     #[test]

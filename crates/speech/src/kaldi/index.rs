@@ -1,7 +1,7 @@
-//! Which utterances there are, where each one is, and which chunk it belongs to: 48 bytes for each.
+//! The table of utterances: positions, keys, and chunks, 48 bytes per utterance.
 
 use super::files::Files;
-use super::header::Kind;
+use super::header::ObjectKind;
 use super::scan::{self, Found, Scan};
 use crate::kaldi::KaldiOptions;
 use cntk_reader_core::corpus::Corpus;
@@ -16,41 +16,42 @@ use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// A chunk ends with the utterance that brings it to more frames than this, as chunks of HTK features do: 15 minutes of 100
-/// frames a second.
+/// A chunk is closed once it has more frames than this, like chunks of HTK features: 15 minutes at
+/// 100 frames per second.
 const CHUNK_FRAMES: u64 = 90_000;
 
-/// Where an utterance is.
+/// The position of an utterance.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Where its data begin in the file: its first value, or all of a compressed matrix or of a text.
+    /// Offset of its data: of its first value, or of the whole compressed matrix or text.
     pub offset: u64,
-    /// Bytes of a text, or rows of a compressed matrix; of both all must be read to find some rows.
+    /// Bytes of a text, or rows of a compressed matrix: both must be read completely to extract
+    /// rows.
     pub extent: u32,
     /// Its first row in a compressed matrix or in a text.
     pub first_row: u32,
     /// The number of its file.
     pub file: u32,
-    /// How it is stored.
-    pub kind: Kind,
+    /// Its format.
+    pub kind: ObjectKind,
 }
 
 /// The table of utterances.
 pub struct Index {
     pub files: Files,
     pub entries: Vec<Entry>,
-    /// Frames of each utterance.
+    /// Number of frames of each utterance.
     pub lengths: Vec<u32>,
     pub keys: Vec<SequenceKey>,
-    /// The utterances by ascending key; empty if that is the order in which they stand.
+    /// The utterances sorted by key; empty if they already are.
     by_key: Vec<u32>,
     pub chunks: Vec<ChunkInfo>,
-    /// The first utterance of each chunk, and at the end the number of all utterances.
+    /// The first utterance of each chunk, followed by the number of all utterances.
     firsts: Vec<u32>,
 }
 
 impl Index {
-    /// Finds the objects of a script or of an archive. Runs on a thread of the pool.
+    /// Finds the objects of a script or archive. Runs on a thread of the pool.
     pub fn scan(options: &KaldiOptions) -> Result<Scan> {
         let integers = options.storage == Storage::SparseCsc;
         match options.is_script {
@@ -59,7 +60,7 @@ impl Index {
         }
     }
 
-    /// Makes utterances and chunks of the objects that were found.
+    /// Builds utterances and chunks from the objects found.
     pub fn new(options: &KaldiOptions, corpus: &Corpus, scan: Scan) -> Result<Index> {
         let Scan { texts, found, files } = scan;
         let mut utterances = Utterances {
@@ -79,15 +80,14 @@ impl Index {
         let Utterances { empty, first_empty, entries, lengths, keys: key_texts, .. } = utterances;
         if empty > 0 {
             let line = format!(
-                "{empty} utterances of '{}' have no frames and are left out, '{first_empty}' first. Remove them from the file, or \
+                "{empty} utterances of '{}' have no frames and are left out, the first of them '{first_empty}'. Remove them from the file, or \
                  write their frames.",
                 options.file
             );
             Logger::log_always(Level::Warning, &line);
         }
         if entries.is_empty() {
-            let detail = "The file has no utterances, or each of them is empty or longer than ‹max_sequence_size›. Check that it is the file \
-                 that was meant.";
+            let detail = "The file has no utterances, or each of them is empty or longer than ‹max_sequence_size›. Check that this is the intended file.";
             let error = Error::data("KaldiDeserializer: No utterances to process.");
             return Err(error.with_detail(detail).in_file(&options.file));
         }
@@ -107,22 +107,22 @@ impl Index {
         Ok(Index { files, entries, lengths, keys, by_key, chunks, firsts })
     }
 
-    /// The utterances of a chunk.
+    /// Returns the utterances of a chunk.
     pub fn utterances(&self, chunk: ChunkId) -> Range<usize> {
         self.firsts[chunk as usize] as usize..self.firsts[chunk as usize + 1] as usize
     }
 
-    /// The frames of a chunk's utterances.
+    /// Returns the lengths of a chunk's utterances.
     pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         Lengths::Each(&self.lengths[self.utterances(chunk)])
     }
 
-    /// The number of an utterance among all.
+    /// Returns the number of an utterance among all.
     pub fn ordinal(&self, id: SequenceId) -> usize {
         self.firsts[id.chunk as usize] as usize + id.index as usize
     }
 
-    /// Where the utterance with this key is.
+    /// Finds the utterance with this key.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let ordinal = match self.by_key.is_empty() {
             true => self.keys.binary_search(&key).ok()? as u32,
@@ -135,7 +135,7 @@ impl Index {
         Some(SequenceId { chunk: chunk as u32, index: ordinal - self.firsts[chunk] })
     }
 
-    /// A number that differs when utterances, their keys, lengths or chunks differ.
+    /// Returns a hash of the utterances' keys and lengths, and of the chunks.
     pub fn fingerprint(&self) -> u64 {
         let hash =
             self.chunks.iter().fold(SEED, |hash, chunk| mix(hash, chunk.samples, chunk.sequences.into()));
@@ -143,7 +143,7 @@ impl Index {
         sequences.fold(hash, |hash, (&key, &length)| mix(hash, key, length.into()))
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the memory use in bytes.
     pub fn memory(&self) -> usize {
         self.files.memory()
             + size_of_val(self.entries.as_slice())
@@ -155,10 +155,10 @@ impl Index {
     }
 }
 
-/// Gathers the utterances that are used.
+/// A collector of the utterances to deliver.
 struct Utterances<'a> {
     options: &'a KaldiOptions,
-    /// Utterances without frames.
+    /// Number of utterances without frames.
     empty: usize,
     /// The key of the first of them.
     first_empty: String,
@@ -176,7 +176,7 @@ impl<'a> Utterances<'a> {
             match found.line {
                 Some(line) => {
                     let (path, offset) = (files.path(found.file), found.object.bytes.start);
-                    let error = error.with_detail(format!("Its data are in '{path}' from {offset} on."));
+                    let error = error.with_detail(format!("Its data begin at {offset} of '{path}'."));
                     error.in_file(&self.options.file).at(found.key.start as u64, Some(line.into()))
                 }
                 None => error.in_file(&self.options.file).at(found.object.bytes.start, None),
@@ -196,15 +196,17 @@ impl<'a> Utterances<'a> {
         }
         let object = &found.object;
         let text = Error::data("A text of 4 GB or more cannot be read.")
-            .with_detail("Write the archive in binary form, or cut the utterance.");
+            .with_detail("Write the archive in binary form, or split the utterance.");
         let (skipped, first_row) = match object.row_bytes() {
             Some(size) => (size * u64::from(first), 0),
             None => (0, first),
         };
         let extent = match object.kind {
-            Kind::Compressed(_) => object.rows,
-            Kind::Text => u32::try_from(object.bytes.end - object.bytes.start).map_err(|_| place(text))?,
-            Kind::Values(_) | Kind::Integers => 0,
+            ObjectKind::Compressed(_) => object.rows,
+            ObjectKind::Text => {
+                u32::try_from(object.bytes.end - object.bytes.start).map_err(|_| place(text))?
+            }
+            ObjectKind::Values(_) | ObjectKind::Integers => 0,
         };
         let offset = object.bytes.start + skipped;
         let entry = Entry { offset, extent, first_row, file: found.file, kind: object.kind };
@@ -213,21 +215,21 @@ impl<'a> Utterances<'a> {
         room::push(&mut self.keys, key, room::INDEX)
     }
 
-    /// The first row that is used, and how many are.
+    /// Returns the first selected row, and the number of rows.
     fn rows(&self, found: &Found) -> Result<(u32, u32)> {
-        /// Rows that a range may exceed a matrix by: Kaldi computes ranges from times, which may be rounded.
+        /// Number of rows by which a range may exceed a matrix: Kaldi computes ranges from times,
+        /// which may be rounded.
         const TOLERATED: u32 = 3;
         let object = &found.object;
         let Some((first, last)) = found.rows else { return Ok((0, object.rows)) };
         if !object.is_matrix {
-            let detail =
-                "What stands in brackets selects rows of a matrix: remove it from the line of the script.";
+            let detail = "The brackets select rows of a matrix: remove them from the line of the script.";
             return Err(Error::data("Rows of a vector cannot be selected.").with_detail(detail));
         }
         if first >= object.rows || last >= object.rows.saturating_add(TOLERATED) {
             let message =
                 format!("The rows [{first}:{last}] are not within the {} rows of the matrix.", object.rows);
-            let detail = "Rows count from 0, and both are part of the range: correct the line of the script.";
+            let detail = "Rows count from 0, and both ends are included: correct the line of the script.";
             return Err(Error::data(message).with_detail(detail));
         }
         Ok((first, last.min(object.rows - 1) - first + 1))
@@ -236,7 +238,7 @@ impl<'a> Utterances<'a> {
     fn check(&self, found: &Found, key: &[u8], count: u32) -> Result<()> {
         let (object, options) = (&found.object, self.options);
         let is_integers = options.storage == Storage::SparseCsc;
-        if object.kind != Kind::Text && is_integers != (object.kind == Kind::Integers) {
+        if object.kind != ObjectKind::Text && is_integers != (object.kind == ObjectKind::Integers) {
             return Err(Error::data(match is_integers {
                 true => "A matrix or vector of features was found where a vector of integers was expected.",
                 false => "A vector of integers was found where a matrix or vector of features was expected.",
@@ -246,7 +248,7 @@ impl<'a> Utterances<'a> {
         if !is_integers && u64::from(object.columns) != options.dim {
             let message = format!("An utterance has {} values in a frame.", object.columns);
             let detail = format!(
-                "‹dim› of the stream '{}' is {}. Set it to {}, or check that the file is the one that was meant.",
+                "‹dim› of the stream '{}' is {}. Set it to {}, or check that this is the intended file.",
                 options.stream, options.dim, object.columns
             );
             return Err(Error::data(message).with_detail(detail).in_stream(&options.stream));
@@ -263,7 +265,7 @@ impl<'a> Utterances<'a> {
     }
 }
 
-/// Numbers keys by the corpus.
+/// Numbers the keys.
 fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Result<()> {
     if corpus.is_numeric() {
         for text in texts {
@@ -297,15 +299,16 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
     }
 }
 
-/// The utterances by ascending key, none if they stand in that order; or two utterances of equal keys.
+/// Returns the utterances sorted by key, an empty list if they already are, or two utterances with
+/// equal keys.
 fn by_key(keys: &[SequenceKey]) -> Result<std::result::Result<Vec<u32>, (usize, usize)>> {
     if keys.is_sorted_by(|a, b| a < b) {
         return Ok(Ok(Vec::new()));
     }
-    // `scan` finds fewer than 2^32 utterances in a script; in an archive each takes more than 3 bytes, and its index would
-    // not fit any memory.
+    // `scan` finds fewer than 2^32 utterances in a script; in an archive each takes more than 3
+    // bytes, and the index of more would not fit into memory.
     let mut order = room::collect(0..keys.len() as u32, room::INDEX)?;
-    // In place: a sort that keeps the order of equal keys by itself would ask for memory.
+    // An in-place sort: a stable one would allocate memory.
     order.sort_unstable_by_key(|&number| (keys[number as usize], number));
     let pair = order.windows(2).find(|pair| keys[pair[0] as usize] == keys[pair[1] as usize]);
     Ok(match pair {
@@ -314,7 +317,7 @@ fn by_key(keys: &[SequenceKey]) -> Result<std::result::Result<Vec<u32>, (usize, 
     })
 }
 
-/// Chunks, and the first utterance of each.
+/// Returns the chunks, and the first utterance of each.
 fn chunks(lengths: &[u32]) -> Result<(Vec<ChunkInfo>, Vec<u32>)> {
     let (mut chunks, mut firsts) = (Vec::<ChunkInfo>::new(), Vec::new());
     for (number, &length) in (0..).zip(lengths) {
@@ -355,8 +358,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_small() {
-        // The other tables have 16 bytes for each utterance.
+    fn entry_is_32_bytes() {
+        // The other tables have 16 bytes per utterance.
         assert_eq!(size_of::<Entry>(), 32);
     }
 

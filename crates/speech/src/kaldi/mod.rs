@@ -1,13 +1,15 @@
 //! Kaldi archives: matrices and vectors of features, and vectors of class numbers (alignments).
 //!
-//! An archive (`.ark`) is a key and an object, again and again; a script (`.scp`) has a line with a key for each object, and
-//! where it is. [`scan`] finds the objects without reading their data: through the script, or by walking through the
-//! archive. [`index`] makes utterances and chunks of them, [`chunk`] loads their data.
+//! An archive (`.ark`) is a sequence of keys and objects; a script (`.scp`) has one line per object
+//! with its key and position. [`scan`] finds the objects without reading their data, through the
+//! script or by walking the archive. [`index`] builds utterances and chunks from them, and
+//! [`chunk`] loads their data.
 //!
-//! Values are those that Kaldi reads, to the bit: compressed matrices are decoded by its arithmetic ([`compressed`]), and
-//! doubles of a stream of floats are rounded as it rounds them. A vector of features is a matrix of one frame.
+//! Values are bitwise equal to Kaldi's: compressed matrices are decoded with its arithmetic
+//! ([`compressed`]), and doubles for a stream of floats are rounded in the same way. A vector of
+//! features is a matrix of one frame.
 //!
-//! An utterance whose key another has is an error, because either could be the one that was meant.
+//! Repeated keys are an error, because either utterance could be the intended one.
 
 mod chunk;
 mod compressed;
@@ -40,41 +42,42 @@ pub use options::KaldiOptions;
 use scan::Scan;
 use std::sync::Arc;
 
-/// The deserializer of a Kaldi script or archive. It has one stream.
+/// A deserializer for a Kaldi script or archive, with a single stream.
 pub struct KaldiDeserializer {
-    shared: Arc<Shared>,
+    shared: Arc<OpenArchive>,
     is_expanded: bool,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
-    /// The one stream.
+/// An open script or archive, shared by the deserializer and its chunks.
+struct OpenArchive {
+    /// The single stream.
     streams: [StreamInfo; 1],
     index: Index,
     corpus: Arc<Corpus>,
     buffers: BufferPool,
-    /// Values of a frame.
+    /// Values per frame.
     columns: usize,
     /// Number of classes of integer vectors.
     classes: u64,
-    /// Of class numbers [`Storage::SparseCsc`], in whatever form they are delivered.
+    /// [`Storage::SparseCsc`] for class numbers, in whatever form they are delivered.
     stored: Storage,
-    /// A sample is one frame, and nothing is repeated.
+    /// Samples are single frames, and nothing is repeated.
     is_plain: bool,
-    /// How samples are made of frames that are stored as `f32` ...
+    /// Assembly of samples from frames stored as `f32`.
     floats: FrameSpec,
-    /// ... and as `f64`.
+    /// Assembly of samples from frames stored as `f64`.
     doubles: FrameSpec,
 }
 
-impl Shared {
+impl OpenArchive {
     fn info(&self) -> &StreamInfo {
         &self.streams[0]
     }
 }
 
 impl KaldiDeserializer {
-    /// Opens a script or an archive, and reads where its utterances are. Runs on a thread of the library's pool.
+    /// Opens a script or archive and locates its utterances. Runs on a thread of the library's
+    /// pool.
     pub(crate) fn open(options: &KaldiOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
         let scan = Index::scan(options).map_err(|error| error.in_stream(&options.stream))?;
@@ -99,7 +102,7 @@ impl KaldiDeserializer {
         stream.defines_mb_size = options.defines_mb_size;
         let index = Index::new(options, corpus, scan).map_err(|error| error.in_stream(&options.stream))?;
         let spec = |encoding| FrameSpec { dim: columns, encoding, left, right };
-        let mut shared = Shared {
+        let mut shared = OpenArchive {
             streams: [stream],
             index,
             corpus: Arc::clone(corpus),
@@ -122,8 +125,9 @@ impl KaldiDeserializer {
 }
 
 impl KaldiDeserializer {
-    /// Opens a script, if the path ends with `.scp`, or an archive, whatever the number of values of its frames is. Classes
-    /// are those of 16 bits. For conversions; runs on a thread of the library's pool.
+    /// Opens a script, if the path ends with `.scp`, or an archive, with any number of values per
+    /// frame. Classes are limited to 16 bits. For conversions; runs on a thread of the library's
+    /// pool.
     pub fn open_frames(path: &str, storage: Storage, corpus: &Arc<Corpus>) -> Result<Self> {
         let mut options = options_of_frames(path, path.ends_with(".scp"), storage);
         let scan = Index::scan(&options)?;
@@ -134,7 +138,7 @@ impl KaldiDeserializer {
     }
 }
 
-/// Options that read all frames of a script or archive.
+/// Returns options to read all frames of a script or archive.
 fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOptions {
     KaldiOptions {
         stream: if storage == Storage::Dense { "features" } else { "labels" }.into(),
@@ -153,13 +157,14 @@ fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOpti
     }
 }
 
-/// Values of a frame of a script or archive; `None` if it has class numbers. Runs on a thread of the library's pool.
+/// Returns the number of values per frame of a script or archive; `None` if it has class numbers.
+/// Runs on a thread of the library's pool.
 pub fn values_of_frames(path: &str, is_script: bool) -> Result<Option<u32>> {
     let scan = |storage| Index::scan(&options_of_frames(path, is_script, storage));
     match scan(Storage::Dense) {
         Ok(scan) if scan.has_integers() => Ok(None),
         Ok(scan) => Ok(Some(scan.columns().unwrap_or(1))),
-        // Class numbers as text are no matrix.
+        // Class numbers in text form are not a matrix.
         Err(error) => scan(Storage::SparseCsc).map(|_| None).map_err(|_| error),
     }
 }
@@ -236,7 +241,7 @@ impl ChunkSource for KaldiDeserializer {
         sampler.parts(index.entries.len(), PARTS, |sampler, number| {
             let entry = &index.entries[number];
             let file = index.files.get(entry.file)?;
-            // Where it ends is not known without reading it.
+            // Its end is not known without reading it.
             let end = file.size()?.min(entry.offset.saturating_add(4 << 10));
             sampler.file(&file, entry.offset.min(end)..end)
         })

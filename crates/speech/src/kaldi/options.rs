@@ -1,4 +1,4 @@
-//! Options of the deserializer of Kaldi archives.
+//! Options of the Kaldi deserializer.
 
 use super::KaldiDeserializer;
 use cntk_reader_core::Result;
@@ -10,7 +10,7 @@ use cntk_reader_core::option::release::Release;
 use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use std::sync::Arc;
 
-/// Options of the deserializer of Kaldi archives.
+/// Options of the deserializer for Kaldi archives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KaldiOptions {
     /// Name of its stream.
@@ -19,18 +19,18 @@ pub struct KaldiOptions {
     pub file: String,
     /// `file` is a script file.
     pub is_script: bool,
-    /// Values of a frame, or number of classes of integer vectors.
+    /// Values per frame, or number of classes of integer vectors.
     pub dim: u64,
     /// Dense: matrices of features. Sparse: integer vectors of class numbers.
     pub storage: Storage,
     /// Class numbers are delivered as integers, not as one-hot samples (`ids`).
     pub ids: Option<Ids>,
-    /// Neighbouring frames of a sample, before and after.
+    /// Context frames per sample, before and after.
     pub context: (u32, u32),
-    /// The only frame of each utterance is repeated for each sample of the reader's first stream
+    /// The single frame of each utterance is repeated for each sample of the reader's first stream
     /// (`expandToUtterance`).
     pub expand: bool,
-    /// Utterances with more frames are left out (`maxSequenceSize`).
+    /// Utterances with more frames are skipped (`maxSequenceSize`).
     pub max_sequence_size: u32,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
@@ -38,7 +38,7 @@ pub struct KaldiOptions {
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
-    /// Where the paths may lead that the file names (`confinePaths`).
+    /// Folders that the file's paths may lead to (`confinePaths`).
     pub confinement: Confinement,
 }
 

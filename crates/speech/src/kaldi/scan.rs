@@ -1,7 +1,7 @@
-//! Finding the objects of a script or of an archive, without reading their data.
+//! Search for the objects of a script or archive, without reading their data.
 
 use super::files::{Files, Paths};
-use super::header::{self, Kind, Object};
+use super::header::{self, Object, ObjectKind};
 use super::{script, text};
 use cntk_reader_core::file::text::{MARK, other_encoding, wrong_encoding};
 use cntk_reader_core::file::{Confinement, DataFile};
@@ -13,52 +13,54 @@ use cntk_reader_core::runtime::cancel::carried;
 use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
-/// Bytes that are read at once where headers are looked for: binary objects are mostly larger, so that more would be in vain.
+/// Bytes per read when searching for headers: binary objects are mostly larger, so reading more
+/// would be wasted.
 const BLOCK: usize = 512;
 
-/// Most bytes that are read at once of a text.
+/// Maximum number of bytes per read of text.
 const TEXT_BLOCK: usize = 256 << 10;
 
-/// Lines of a script whose headers one task reads.
+/// Number of script lines whose headers are read by one task.
 const TASK: usize = 512;
 
 /// An object with its key.
 pub struct Found {
-    /// Where its key is in the texts of [`Scan`].
+    /// Range of its key in the texts of [`Scan`].
     pub key: std::ops::Range<usize>,
     /// The number of its file.
     pub file: u32,
     pub object: Object,
-    /// The first and the last row, if not all rows are meant.
+    /// The first and the last row, unless all rows are selected.
     pub rows: Option<(u32, u32)>,
     /// The line of the script.
     pub line: Option<u32>,
 }
 
-/// What was found.
+/// The result of a scan.
 pub struct Scan {
-    /// The script, or the keys of the archive one after the other.
+    /// The script, or the keys of the archive, concatenated.
     pub texts: Vec<u8>,
     pub found: Vec<Found>,
     pub files: Files,
 }
 
 impl Scan {
-    /// Whether the first object is a binary vector of integers.
+    /// Returns whether the first object is a binary vector of integers.
     pub fn has_integers(&self) -> bool {
-        self.found.first().is_some_and(|found| found.object.kind == Kind::Integers)
+        self.found.first().is_some_and(|found| found.object.kind == ObjectKind::Integers)
     }
 
-    /// Values of a frame of the first object that has any.
+    /// Returns the number of values per frame of the first nonempty object.
     pub fn columns(&self) -> Option<u32> {
         self.found.iter().map(|found| found.object.columns).find(|&columns| columns > 0)
     }
 }
 
-/// Reads a script, and the header of each object that it names. Runs on a thread of the pool, whose threads share the work.
+/// Reads a script, and the header of each object that it names. Runs on a thread of the pool, which
+/// shares the work with the others.
 pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<Scan> {
     let file = DataFile::open_text(path)?;
-    // So that numbers of lines, keys and files fit 32 bits.
+    // Limits the numbers of lines, keys and files to 32 bits.
     if file.size()? >= u64::from(u32::MAX) {
         let detail = "Divide it among several deserializers.";
         let message = "A script file of 4 GB or more cannot be read.";
@@ -108,7 +110,7 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
     Ok(Scan { texts, found, files })
 }
 
-/// The object of a line. `open` is the file of the line before.
+/// Reads the object header of a line. `open` is the preceding line's file.
 fn object(
     files: &Files,
     number: u32,
@@ -134,16 +136,16 @@ fn object(
     })
 }
 
-/// The error of a line that names an archive, but not the place in it.
+/// Returns the error for a line that names an archive without an offset.
 fn without_offset() -> Error {
-    Error::data("The file is an archive, and the line of the script does not say where its object begins.").with_detail(
-        "Without one an object is expected at the beginning of the file, and an archive begins with a key. Give the archive \
-         itself as ‹archive_file› in place of ‹script_file›; or have Kaldi write a script with offsets ('key path:offset'): \
+    Error::data("The file is an archive, but the line of the script does not say where its object begins.").with_detail(
+        "Without an offset, an object is expected at the beginning of the file, but an archive begins with a key. Pass the \
+         archive itself as ‹archive_file› instead of ‹script_file›; or have Kaldi write a script with offsets ('key path:offset'): \
          copy-feats ark:OLD.ark ark,scp:NEW.ark,NEW.scp, for labels copy-int-vector.",
     )
 }
 
-/// Walks through an archive from one object to the next.
+/// Walks an archive from object to object.
 pub fn archive(path: &str, integers: bool) -> Result<Scan> {
     let file = DataFile::open(path)?;
     let mut window = Window::new(file.clone())?;
@@ -152,7 +154,7 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
     while let Some((start, end)) = window.key(at).map_err(|error| error.in_file(path))? {
         let first = texts.len();
         room::extend(&mut texts, window.bytes(start, (end - start) as usize)?, room::KEYS)?;
-        // Objects follow a single blank; in a text there may be more.
+        // Objects follow a single space; in text form there may be more.
         let object = window
             .object(end + 1, integers)
             .map_err(|error| error.in_file(path).for_key(quoted(&texts[first..])))?;
@@ -165,11 +167,11 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
 
 fn no_archive() -> Error {
     Error::data("No key was found: this is not a Kaldi archive.").with_detail(
-        "An archive has utterances, each a key, a blank and a matrix or vector. The path of a script file is given as ‹script_file›.",
+        "An archive has utterances, each a key, a space and a matrix or vector. Pass a script file as ‹script_file›.",
     )
 }
 
-/// A part of a file that was read.
+/// A part of a file in memory.
 struct Window {
     file: DataFile,
     size: u64,
@@ -183,13 +185,13 @@ impl Window {
         Ok(Window { file, size, start: 0, bytes: Vec::new() })
     }
 
-    /// Whether the file begins with a key and a blank, as an archive does.
+    /// Returns whether the file begins with a key and a space or tab, like an archive.
     fn begins_with_key(&mut self, key: &[u8]) -> Result<bool> {
         let bytes = self.bytes(0, key.len() + 1)?;
         Ok(bytes.strip_prefix(key).is_some_and(|rest| matches!(rest, [b' ' | b'\t'])))
     }
 
-    /// The bytes from `at` on: `count` of them, or as many as the file has.
+    /// Returns `count` bytes at `at`, or fewer at the end of the file.
     fn bytes(&mut self, at: u64, count: usize) -> Result<&[u8]> {
         let count = self.size.saturating_sub(at).min(count as u64) as usize;
         let skipped = at.checked_sub(self.start).and_then(|skipped| usize::try_from(skipped).ok());
@@ -204,7 +206,8 @@ impl Window {
         Ok(self.bytes.get(skipped..skipped + count).unwrap_or_default())
     }
 
-    /// Where the first object is: at `at`, or after the byte order mark that a text begins with.
+    /// Returns the offset of the first object: `at`, or the end of a byte order mark at the
+    /// beginning of a text.
     fn start(&mut self, at: u64) -> Result<u64> {
         if at > 0 {
             return Ok(at);
@@ -217,8 +220,9 @@ impl Window {
         }
     }
 
-    /// Where the first byte is, from `at` on, of which `is_end` holds; `None` if there is none up to the end of the file. Fails if
-    /// `limit` bytes and some more have none.
+    /// Returns the offset of the first byte from `at` on for which `is_end` holds; `None` if there
+    /// is none before the end of the file. Fails if there is none in slightly more than `limit`
+    /// bytes.
     fn find(&mut self, at: u64, limit: u64, is_end: impl Fn(u8) -> bool) -> Result<Option<u64>> {
         let (mut from, mut block) = (at, BLOCK);
         loop {
@@ -237,9 +241,9 @@ impl Window {
         }
     }
 
-    /// Where the next key begins and ends, at or after `at`. `None` at the end of the file.
+    /// Returns the range of the next key at or after `at`. `None` at the end of the file.
     fn key(&mut self, at: u64) -> Result<Option<(u64, u64)>> {
-        // The line of an object in text ends with a line break.
+        // Text objects end with a line break.
         let Some(start) = self.find(at, LONGEST_KALDI_KEY as u64, |byte| !byte.is_ascii_whitespace())? else {
             return Ok(None);
         };
@@ -256,7 +260,7 @@ impl Window {
         }
     }
 
-    /// The object that begins at `at`.
+    /// Reads the header of the object at `at`.
     fn object(&mut self, at: u64, integers: bool) -> Result<Object> {
         let (at, size) = (self.start(at)?, self.size);
         let bytes = self.bytes(at, header::LONGEST)?;
@@ -282,7 +286,8 @@ impl Window {
     }
 
     fn text(&mut self, at: u64, integers: bool) -> Result<Object> {
-        // The blank after a key may be the end of the line already: a vector of no integers.
+        // The white space after a key may already be the end of the line: an empty vector of
+        // integers.
         let at =
             if integers && at > 0 && matches!(self.bytes(at - 1, 1)?, b"\n" | b"\r") { at - 1 } else { at };
         let end = if integers {
@@ -292,8 +297,8 @@ impl Window {
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));
             if !opens.transpose()?.unwrap_or(false) {
                 let error = Error::data("An object is neither binary nor the text of a matrix or vector.");
-                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with ‹sparse›. \
-                              The path of a script file is given as ‹script_file›.";
+                let detail = "Features as text are enclosed in brackets. For vectors of integers, set ‹sparse›. \
+                              Pass a script file as ‹script_file›.";
                 return Err(error.with_detail(detail).at(at, None));
             }
             let end = self.find(at, u64::MAX, |byte| byte == b']')?;

@@ -1,4 +1,4 @@
-//! Lines of a script file (`.scp`): a key, and where its object is.
+//! Lines of a script file (`.scp`): a key, and the position of its object.
 
 use cntk_reader_core::{Error, Result};
 
@@ -7,13 +7,13 @@ use cntk_reader_core::{Error, Result};
 pub struct Line<'a> {
     pub key: &'a [u8],
     pub path: &'a str,
-    /// Where the object begins in its file.
+    /// Offset of the object in its file.
     pub offset: u64,
-    /// The first and the last row, if not all rows are meant.
+    /// The first and the last row, unless all rows are selected.
     pub rows: Option<(u32, u32)>,
 }
 
-/// Parses a line. White space around it means nothing.
+/// Parses a line. Surrounding white space is ignored.
 pub fn parse(line: &[u8]) -> Result<Line<'_>> {
     let line = line.trim_ascii();
     let (key, object) = match line.iter().position(u8::is_ascii_whitespace) {
@@ -23,16 +23,16 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>> {
     let object =
         std::str::from_utf8(object).map_err(|_| malformed("The path has bytes that are not UTF-8."))?;
     if object.starts_with('|') || object.ends_with('|') {
-        return Err(malformed("It names a command, and commands are not run.").with_detail(
-            "Write the output of the command to an archive first, for example with copy-feats or copy-int-vector. Of recordings \
-             (wav.scp) compute the features first: compute-mfcc-feats scp:wav.scp ark,scp:feats.ark,feats.scp.",
+        return Err(malformed("It names a command, but commands are not run.").with_detail(
+            "Write the output of the command to an archive first, for example with copy-feats or copy-int-vector. For recordings \
+             (wav.scp), compute the features first: compute-mfcc-feats scp:wav.scp ark,scp:feats.ark,feats.scp.",
         ));
     }
     let (object, rows) = match object.strip_suffix(']').and_then(|object| object.rsplit_once('[')) {
         Some((object, rows)) => (object.trim_end(), parse_rows(rows)?),
         None => (object, None),
     };
-    // As in Kaldi: what follows the last colon is an offset if it consists of digits alone.
+    // As in Kaldi: text after the last colon is an offset if it consists of digits only.
     let digits = object.len() - object.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (path, offset) = match (object[..digits].strip_suffix(':'), &object[digits..]) {
         (Some(path), offset) if !offset.is_empty() => {
@@ -47,12 +47,12 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>> {
     Ok(Line { key, path, offset, rows })
 }
 
-/// Parses what stands between brackets: `first:last`, both ends included, or `:` for all rows. Columns may be given, as in
-/// `[0:99,:]`, if they are all columns.
+/// Parses the text in brackets: `first:last`, inclusive, or `:` for all rows. Columns may be given,
+/// as in `[0:99,:]`, if all are selected.
 fn parse_rows(range: &str) -> Result<Option<(u32, u32)>> {
     let (rows, columns) = range.split_once(',').unwrap_or((range, ":"));
     if columns != ":" {
-        return Err(malformed("It selects columns, and only rows can be selected."));
+        return Err(malformed("It selects columns, but only rows can be selected."));
     }
     if rows == ":" {
         return Ok(None);
@@ -66,7 +66,7 @@ fn parse_rows(range: &str) -> Result<Option<(u32, u32)>> {
 
 fn malformed(detail: &str) -> Error {
     Error::data("A line of a Kaldi script file is malformed.").with_detail(detail).with_detail(
-        "Expected is 'key path', 'key path:offset', or one of these with '[first:last]', a range of rows.",
+        "Expected 'key path', 'key path:offset', or one of these with '[first:last]', a range of rows.",
     )
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_a_key_a_path_and_perhaps_an_offset_and_rows() {
+    fn lines_have_key_path_and_optional_offset_and_rows() {
         let line = |key, path, offset, rows| Line { key, path, offset, rows };
         for (text, expected) in [
             ("a b.ark", line(&b"a"[..], "b.ark", 0, None)),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn unsupported_lines_are_rejected() {
         for (text, words) in [
             ("", "no path"),
             ("a", "no path"),

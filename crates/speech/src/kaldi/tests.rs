@@ -1,4 +1,5 @@
-//! Archives made by Kaldi's own code (`tests/kaldi`), and archives made here, sound and damaged.
+//! Tests of archives written by Kaldi's code (`tests/kaldi`), and of valid and damaged archives
+//! built here.
 
 use super::*;
 use cntk_reader_core::runtime::pool::Pool;
@@ -6,7 +7,7 @@ use cntk_reader_core::sequence::{FrameView, Loaded, SequenceView, ViewKind};
 use std::fs;
 use std::path::Path;
 
-/// Values of a frame in `tests/kaldi`.
+/// Values per frame in `tests/kaldi`.
 const COLUMNS: u64 = 5;
 
 fn options(file: &str, dim: u64) -> KaldiOptions {
@@ -42,7 +43,7 @@ fn chunk(opened: &KaldiDeserializer, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
     Pool::shared().expect("a pool").install(|| opened.load(chunk))
 }
 
-/// Key, frames and data of every utterance, as `each` reads them from its view.
+/// Returns key, number of frames and data of every utterance, with the data read by `each`.
 fn all<T>(options: &KaldiOptions, each: impl Fn(SequenceView<'_>) -> T) -> Result<Vec<(String, u32, T)>> {
     let (opened, corpus) = open(options)?;
     let mut found = Vec::new();
@@ -63,13 +64,13 @@ fn all<T>(options: &KaldiOptions, each: impl Fn(SequenceView<'_>) -> T) -> Resul
     Ok(found)
 }
 
-/// The stored values of a dense stream of floats.
+/// Returns the stored values of a dense stream of floats.
 fn floats(view: SequenceView<'_>) -> Vec<u32> {
     assert!(matches!(view.kind, ViewKind::Dense));
     view.values.as_chunks().0.iter().map(|&bytes| u32::from_ne_bytes(bytes)).collect()
 }
 
-/// The stored values of either type, as floats.
+/// Returns the stored values of either type as floats.
 fn rounded(view: SequenceView<'_>) -> Vec<u32> {
     match view.kind {
         ViewKind::Frames(FrameView { spec: FrameSpec { encoding: FrameEncoding::Float, .. }, .. }) => {
@@ -94,7 +95,7 @@ fn classes(view: SequenceView<'_>) -> Vec<i32> {
     }
 }
 
-/// What Kaldi reads from the entries of `features.scp`.
+/// Returns the values that Kaldi reads from the entries of `features.scp`.
 fn expected() -> Vec<(String, u32, Vec<u32>)> {
     let text = fs::read_to_string("tests/kaldi/expected.txt").expect("a file");
     let entry = |line: &str| {
@@ -108,13 +109,13 @@ fn expected() -> Vec<(String, u32, Vec<u32>)> {
 }
 
 #[test]
-fn values_are_kaldis_to_the_bit() {
+fn values_match_kaldi_bit_for_bit() {
     cntk_reader_core::enter_project();
     let expected = expected();
     assert_eq!(expected.len(), 3 + 2 + 2 + 1 + 7 * 3 + 2 + 4);
     let options = options("tests/kaldi/features.scp", COLUMNS);
     assert_eq!(all(&options, floats).expect("values"), expected);
-    // As doubles, nothing but the rounding differs.
+    // As doubles, only the rounding differs.
     let options = KaldiOptions { element: ElementType::Double, ..options };
     let (text, binary): (Vec<_>, Vec<_>) =
         all(&options, rounded).expect("values").into_iter().partition(|(key, ..)| key.starts_with('t'));
@@ -162,7 +163,7 @@ fn alignments_are_class_numbers() {
 }
 
 #[test]
-fn a_class_out_of_range_withholds_no_other_utterance() {
+fn class_out_of_range_leaves_other_archive_utterances_readable() {
     for file in ["labels.ark", "labels.scp", "labels.txt"] {
         cntk_reader_core::enter_project();
         let (opened, _) = open(&labels(&format!("tests/kaldi/{file}"), 5)).expect(file);
@@ -177,7 +178,7 @@ fn a_class_out_of_range_withholds_no_other_utterance() {
 }
 
 #[test]
-fn a_line_without_an_offset_names_no_archive() {
+fn archive_without_an_offset_is_an_error() {
     let folder = folder(&[
         ("f.ark", b"u1  [\n  1 2\n  3 4 ]\nu2  [\n  1 2 ]\n"),
         ("l.txt", b"7 1 2\n8 1 1\n"),
@@ -196,17 +197,17 @@ fn a_line_without_an_offset_names_no_archive() {
         assert!(error.message().contains("does not say where its object begins"), "{error}");
         assert!(error.detail().contains("'arkFile'") && error.detail().contains("copy-feats"), "{error}");
     }
-    // Read as labels, the key would be the first of them.
+    // Read as labels, the key would be the first label.
     let error = open(&labels(&path(&folder, "l.scp"), 9)).err().expect("an archive");
     assert!(error.message().contains("does not say where its object begins"), "{error}");
-    // Files of one object each need no offset.
+    // Files with a single object need no offset.
     assert_eq!(all(&options(&path(&folder, "one.scp"), 2), floats).expect("a matrix").len(), 1);
     let one = all(&labels(&path(&folder, "label.scp"), 9), classes).expect("labels");
     assert_eq!(one, [("7".to_owned(), 2, vec![1, 2])]);
     assert!(open(&options(&path(&folder, "wav.scp"), 2)).is_err());
 }
 
-/// A folder with files; paths in them may begin with `@`, which stands for the folder.
+/// Creates a folder with files; `@` in their paths stands for the folder.
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a path");
@@ -224,7 +225,7 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).to_str().expect("a path").to_owned()
 }
 
-/// An entry of an archive of floats of one column.
+/// Returns an archive entry: a single-column float matrix.
 fn entry(key: &str, values: &[f32]) -> Vec<u8> {
     let mut bytes = format!("{key} \0BFM \x04").into_bytes();
     bytes.extend((values.len() as i32).to_le_bytes());
@@ -234,7 +235,7 @@ fn entry(key: &str, values: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn samples_with_context_and_expanded_ones_are_frames() {
+fn context_and_expanded_samples_are_frames() {
     cntk_reader_core::enter_project();
     let wide = KaldiOptions { context: (2, 1), ..options("tests/kaldi/double.ark", COLUMNS) };
     let (opened, _) = open(&wide).expect("an archive");
@@ -295,7 +296,7 @@ fn scripts_may_go_back_and_forth_between_archives() {
 }
 
 #[test]
-fn files_of_their_own_for_many_utterances() {
+fn many_utterances_in_separate_files() {
     let folder = folder(&[]);
     let mut script = String::new();
     for number in 0..300u16 {
@@ -310,7 +311,7 @@ fn files_of_their_own_for_many_utterances() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_have_a_location() {
     let archive = [entry("a", &[1.0]), entry("b", &[2.0]), entry("a", &[3.0])].concat();
     let folder = folder(&[
         ("twice.ark", &archive),
@@ -355,8 +356,8 @@ fn errors_name_the_place() {
 }
 
 #[test]
-fn texts_are_not_believed_to_have_more_numbers_than_characters() {
-    // As many rows as the first one has numbers, and one number in each of them.
+fn text_sizes_are_bounded_by_its_length() {
+    // As many rows as the first row has numbers, but only one number in each.
     let text = format!("a [{}\n{}]\n", " 1".repeat(5000), "1\n".repeat(5000));
     let folder = folder(&[("x.ark", text.as_bytes())]);
     let error = open(&options(&path(&folder, "x.ark"), 5000)).err().expect("an error");
@@ -365,7 +366,7 @@ fn texts_are_not_believed_to_have_more_numbers_than_characters() {
 }
 
 #[test]
-fn damaged_archives_are_errors_and_nothing_worse() {
+fn damaged_archives_cause_only_errors() {
     for name in ["float", "double", "compressed", "vector", "text", "labels"] {
         cntk_reader_core::enter_project();
         let sound = fs::read(format!("tests/kaldi/{name}.ark")).expect("a file");
@@ -382,7 +383,8 @@ fn damaged_archives_are_errors_and_nothing_worse() {
                 damaged.truncate(at);
             }
             fs::write(&file, &damaged).expect("writing");
-            // Values may be damaged without any sign; all that counts is that nothing panics and that errors have a place.
+            // Damaged values may go undetected; but nothing may panic, and errors must have a
+            // location.
             if let Err(error) = all(&options, |_| ()) {
                 assert!(error.location().file.is_some(), "{error}");
             }
@@ -391,7 +393,7 @@ fn damaged_archives_are_errors_and_nothing_worse() {
 }
 
 #[test]
-fn an_archive_that_changes_while_it_is_open_is_an_error() {
+fn changed_archive_is_an_error() {
     cntk_reader_core::enter_project();
     let archive = fs::read("tests/kaldi/compressed.ark").expect("a file");
     let folder = folder(&[("x.ark", &archive)]);

@@ -1,13 +1,14 @@
-//! Objects of text archives: `[ 1 2 3 ]` with a row on each line, or integers up to the end of the line.
+//! Objects of text archives: `[ 1 2 3 ]` with one row per line, or integers up to the end of the
+//! line.
 
-use super::header::{Kind, Object};
+use super::header::{Object, ObjectKind};
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Measures an object. `bytes` are its text, from the key to the end of the line or the closing bracket, and begin at
-/// `offset` of the file.
+/// Measures an object. `bytes` is its text, from the key to the end of the line or the closing
+/// bracket, at `offset` of the file.
 pub fn measure(bytes: &[u8], offset: u64, integers: bool) -> Result<Object> {
     let (rows, columns) = if integers {
         (words(bytes).count(), 1)
@@ -16,7 +17,8 @@ pub fn measure(bytes: &[u8], offset: u64, integers: bool) -> Result<Object> {
         let columns = rows.next().map_or(0, |row| words(row).count());
         (if columns > 0 { 1 + rows.count() } else { 0 }, columns)
     };
-    // Memory is taken for as many numbers as the first row has, times the rows; each of them is a character at least.
+    // Memory is allocated for the numbers of the first row times the rows; each number has at least
+    // one character.
     if rows.checked_mul(columns).is_none_or(|numbers| numbers > bytes.len()) {
         let message =
             format!("A text of {} bytes cannot have {rows} rows of {columns} numbers.", bytes.len());
@@ -25,17 +27,17 @@ pub fn measure(bytes: &[u8], offset: u64, integers: bool) -> Result<Object> {
     match (u32::try_from(rows), u32::try_from(columns)) {
         (Ok(rows), Ok(columns)) => {
             let bytes = offset..offset + bytes.len() as u64;
-            Ok(Object { kind: Kind::Text, rows, columns, is_matrix: !integers, bytes })
+            Ok(Object { kind: ObjectKind::Text, rows, columns, is_matrix: !integers, bytes })
         }
         _ => Err(Error::data("A text has too many values for one sequence.")
-            .with_detail("At most 4294967295 rows and columns are possible: cut the utterance.")
+            .with_detail("At most 4294967295 rows and columns are possible: split the utterance.")
             .at(offset, None)),
     }
 }
 
-const DAMAGED: &str = "The text of a matrix has rows of equally many numbers: write the archive again.";
+const DAMAGED: &str = "All rows of a matrix must have the same number of values: write the archive again.";
 
-/// Calls `each` with every value of `count` rows of a matrix, from row `first` on.
+/// Calls `each` with every value of `count` rows of a matrix, starting at row `first`.
 pub fn values<T: FromStr>(
     bytes: &[u8],
     columns: usize,
@@ -53,7 +55,7 @@ where
             values += 1;
         }
         if values != columns {
-            let message = format!("A row has {values} values, and others have {columns}.");
+            let message = format!("A row has {values} values, but others have {columns}.");
             return Err(Error::data(message).with_detail(DAMAGED));
         }
         found += 1;
@@ -66,19 +68,19 @@ pub fn integers(bytes: &[u8], mut each: impl FnMut(i32)) -> Result<()> {
     words(bytes).try_for_each(|word| number(word).map(&mut each))
 }
 
-/// A text is not the text that was measured.
+/// Returns the error for a text that has changed after it was measured.
 pub fn changed() -> Error {
-    Error::data("A text has other sizes than when its archive was opened.")
+    Error::data("A text has different sizes than when its archive was opened.")
         .with_detail("The file was changed while it was in use: open the reader again.")
 }
 
-/// The rows of a matrix that are not empty.
+/// Returns the nonempty rows of a matrix.
 fn rows(bytes: &[u8]) -> Result<impl Iterator<Item = &[u8]>> {
     let bytes = bytes.trim_ascii();
     let inner = bytes.strip_prefix(b"[").and_then(|bytes| bytes.strip_suffix(b"]"));
     let inner = inner.ok_or_else(|| {
         Error::data("The text of a matrix or vector does not begin with '[' and end with ']'.")
-            .with_detail("Vectors of integers are streams of the sparse format.")
+            .with_detail("Vectors of integers need a sparse stream.")
     })?;
     let is_end = |&byte: &u8| matches!(byte, b'\n' | b'\r' | b';');
     Ok(inner.split(is_end).map(<[u8]>::trim_ascii).filter(|row| !row.is_empty()))

@@ -1,8 +1,8 @@
-//! A loaded chunk: its bytes, and where in them the sequences lie.
+//! A loaded chunk: its bytes, and the locations of the sequences in them.
 //!
-//! Randomized sequences come from all over the window, so that each look-up waits for main memory. Hence tables are few
-//! and small: where values lie follows from the numbers of samples and values before them, and what is the same for all
-//! sequences has no table.
+//! Randomized sequences come from all over the window, so every lookup waits for main memory.
+//! Tables are therefore few and small: locations of values are computed from the numbers of
+//! preceding samples and values, and properties shared by all sequences have no table.
 
 use super::BinaryFile;
 use cntk_reader_core::Result;
@@ -18,43 +18,45 @@ use std::sync::Arc;
 pub struct BinaryChunk {
     pub(super) shared: Arc<BinaryFile>,
     pub(super) data: ChunkBuffer,
-    /// One per stream. Everything they refer to lies within `data`: the layouts have checked it.
+    /// One per stream. The layouts have checked that all locations are within `data`.
     pub(super) streams: Vec<ChunkStream>,
 }
 
-/// Where the sequences of a stream lie in a chunk's bytes.
+/// Locations of the sequences of a stream in a chunk's bytes.
 #[derive(Debug)]
 pub enum ChunkStream {
-    /// Dense values, sequence after sequence from `start` on. `head` bytes, which mean nothing here, precede the values of
-    /// each sequence.
+    /// Dense values, sequence after sequence from `start` on. `head` bytes, which are ignored,
+    /// precede the values of each sequence.
     Dense { start: usize, head: usize, samples: Samples },
     /// Sparse values.
     Sparse {
         samples: Samples,
-        /// Values before each sample, and at the end the number of all values. `None` if every sample has one value, and
-        /// no sequence more than [`implied::LONGEST`] samples.
+        /// Number of values before each sample, and finally the number of all values. `None` if
+        /// every sample has one value, and no sequence has more than [`implied::LONGEST`] samples.
         offsets: Option<Vec<u32>>,
         entries: Entries,
     },
 }
 
-/// How many samples sequences have.
+/// Numbers of samples in sequences.
 #[derive(Debug, Clone)]
 pub enum Samples {
-    /// All the same number.
+    /// All sequences have this number.
     Every(u32),
-    /// Samples before each sequence, and at the end the number of all samples. Streams share the table where they can.
+    /// Number of samples before each sequence, and finally the number of all samples. Streams share
+    /// the table if possible.
     Before(Arc<Vec<u32>>),
 }
 
 impl Samples {
-    /// The first sample of a sequence, and the sample after its last one.
+    /// Returns the first sample of a sequence, and the sample after its last one.
     #[inline(always)]
     fn range(&self, index: usize) -> (usize, usize) {
         (self.before(index), self.before(index + 1))
     }
 
-    /// Samples before a sequence; for the number of sequences, all samples.
+    /// Number of samples before a sequence; at the index past the last sequence, the number of all
+    /// samples.
     #[inline(always)]
     pub fn before(&self, index: usize) -> usize {
         match self {
@@ -63,13 +65,14 @@ impl Samples {
         }
     }
 
-    /// Samples of a sequence.
+    /// Number of samples in a sequence.
     pub fn of(&self, index: usize) -> u32 {
         let (first, end) = self.range(index);
         (end - first) as u32
     }
 
-    /// The declared lengths, whose sum fits 32 bits; `earlier` are the samples of another stream.
+    /// Creates samples from declared lengths, whose sum must fit 32 bits; `earlier` are the samples
+    /// of another stream, to be shared.
     pub fn declared(lengths: Lengths<'_>, earlier: Option<&Samples>) -> Result<Samples> {
         let Lengths::Each(lengths) = lengths else { return Ok(Samples::Every(1)) };
         let every = lengths.first().copied().unwrap_or(0);
@@ -85,7 +88,8 @@ impl Samples {
         Ok(Samples::new(offsets, earlier))
     }
 
-    /// From the samples before each sequence, and at the end all samples; `earlier` are the samples of another stream.
+    /// Creates samples from a table like that of [`Samples::Before`]; `earlier` are the samples of
+    /// another stream, to be shared.
     pub fn new(sequence_offsets: Vec<u32>, earlier: Option<&Samples>) -> Samples {
         let every = sequence_offsets.get(1).copied().unwrap_or(0);
         if sequence_offsets.windows(2).all(|pair| pair[1] - pair[0] == every) {
@@ -98,18 +102,20 @@ impl Samples {
     }
 }
 
-/// Where the values of a sparse stream and their indices lie.
+/// Locations of the values of a sparse stream and their indices.
 #[derive(Debug, Clone, Copy)]
 pub enum Entries {
-    /// Sequence after sequence from `start` on: its values, of `value_size` bytes each, then its indices, of `index_size`
-    /// bytes each. Values of no bytes are 1, and no sequence has more than [`implied::LONGEST`] of them.
+    /// Sequence after sequence from `start` on: its values of `value_size` bytes each, then its
+    /// indices of `index_size` bytes each. A `value_size` of 0 means that all values are 1, and no
+    /// sequence has more than [`implied::LONGEST`] of them.
     Each { start: usize, value_size: usize, index_size: usize },
-    /// All values of the chunk from `values` on, and all indices from `indices` on, both of full size.
+    /// All values of the chunk from `values` on, and all indices from `indices` on, both at full
+    /// size.
     Together { values: usize, indices: usize },
 }
 
 impl ChunkStream {
-    /// How many samples the sequences have.
+    /// Numbers of samples in the sequences.
     pub fn samples(&self) -> &Samples {
         match self {
             ChunkStream::Dense { samples, .. } | ChunkStream::Sparse { samples, .. } => samples,

@@ -1,4 +1,4 @@
-//! Where in a file reading is, for errors: a chunk, and a stream of a chunk.
+//! The position of a read in a file, for errors: a chunk, or a stream of a chunk.
 
 use super::header::{ChunkRecord, Header, StreamHeader};
 use super::layout_cntk::Tally;
@@ -6,7 +6,7 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
-/// A chunk that is read.
+/// A chunk that is being read.
 pub struct ChunkContext<'a> {
     pub file: &'a DataFile,
     pub header: &'a Header,
@@ -18,7 +18,7 @@ pub struct ChunkContext<'a> {
 }
 
 impl ChunkContext<'_> {
-    /// An error at a byte of the chunk, in a stream and a sequence if these are known.
+    /// Creates an error at a byte of the chunk, in a stream and a sequence if they are known.
     pub fn error(&self, at: usize, stream: Option<usize>, index: Option<u32>, message: String) -> Error {
         let mut error = Error::data(message)
             .with_detail("The file is damaged: convert the data again.")
@@ -34,7 +34,7 @@ impl ChunkContext<'_> {
     }
 }
 
-/// A stream of a chunk that is read.
+/// A stream of a chunk that is being read.
 #[derive(Clone, Copy)]
 pub struct StreamContext<'a> {
     pub chunk: &'a ChunkContext<'a>,
@@ -48,12 +48,12 @@ impl StreamContext<'_> {
         &self.chunk.header.streams[self.number]
     }
 
-    /// Whether samples are numbers of classes: each has one entry, of value 1.
+    /// Whether samples are delivered as class numbers: each must have one entry, with the value 1.
     pub fn is_ids(&self) -> bool {
         self.chunk.ids.get(self.number).is_some_and(Option::is_some)
     }
 
-    /// The error of a sample that is no number of a class.
+    /// The error of a sample that is not a class number.
     #[cold]
     pub fn no_id(&self, at: usize, index: u32, found: &str) -> Error {
         let message = format!("A sample of ids has {found}. Expected one entry with the value 1.");
@@ -65,7 +65,7 @@ impl StreamContext<'_> {
         self.chunk.record.sequences
     }
 
-    /// An error at a byte of the chunk, in a sequence.
+    /// Creates an error at a byte of the chunk, in a sequence.
     #[cold]
     pub fn error(&self, at: usize, index: u32, message: String) -> Error {
         self.chunk.error(at, Some(self.number), Some(index), message)
@@ -79,11 +79,11 @@ impl StreamContext<'_> {
         self.error(
             at,
             index,
-            format!("A sequence goes on past the end of its chunk, which is from {start} to {end}."),
+            format!("A sequence extends past the end of its chunk, which is from {start} to {end}."),
         )
     }
 
-    /// Adds the number of samples of the next sequence, which stands before `at`.
+    /// Adds the number of samples of the next sequence, which the file stores before `at`.
     #[inline(always)]
     pub fn tally(&self, tally: &mut Tally<'_>, at: usize, index: u32, samples: u32) -> Result<()> {
         tally.take(index, samples).map_err(|length| {

@@ -1,4 +1,4 @@
-//! Random files are written and read back: the data must be the same, in whatever form they are stored.
+//! Writes and reads random files: the data must round-trip in whatever form they are stored.
 
 use super::tests::opened;
 use super::*;
@@ -20,14 +20,14 @@ struct Stream {
     chunks: Vec<Vec<Sequence>>,
 }
 
-/// What makes values and samples alike, so that they can be stored small, or not quite.
+/// How uniform values and samples are, and thus how compactly they can be stored.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     values: (f64, f64),
-    /// How many of a thousand values are another one, and that value.
+    /// How many of a thousand values are replaced, and by which value.
     odd: (u32, f64),
     entries: u32,
-    /// Sequences may be longer than what can be implied.
+    /// Sequences may exceed the length that can be implied.
     is_long: bool,
 }
 
@@ -48,7 +48,7 @@ fn style() -> impl Strategy<Value = Style> {
     })
 }
 
-/// A file's streams; the first has as many samples as any other.
+/// Generates a file's streams; no stream has more samples than the first.
 fn streams() -> impl Strategy<Value = Vec<Stream>> {
     let kind = (prop::sample::select(vec![1u32, 3, 300, 65_536, 65_537]), any::<bool>(), style());
     let chunks = proptest::collection::vec(1usize..40, 1..4);
@@ -93,7 +93,7 @@ fn streams() -> impl Strategy<Value = Vec<Stream>> {
     })
 }
 
-/// The bytes of a file, in the layout that CNTK 2.7 uses.
+/// Encodes a file in the layout of CNTK 2.7.
 fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
     let mut file = [MAGIC_BYTES.as_slice(), &1u32.to_le_bytes()].concat();
     let number = |file: &mut Vec<u8>, value: f64| match element {
@@ -136,7 +136,7 @@ fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
 
 const MAGIC_BYTES: [u8; 8] = header::MAGIC.to_le_bytes();
 
-/// Numbers of a view at full size.
+/// The numbers of a view at full size.
 fn whole(bytes: &[u8], form: ValueForm, element: ElementType) -> Vec<f64> {
     match element {
         _ if form == ValueForm::Byte => bytes.iter().map(|&byte| byte.into()).collect(),
@@ -147,7 +147,7 @@ fn whole(bytes: &[u8], form: ValueForm, element: ElementType) -> Vec<f64> {
     }
 }
 
-/// A sequence as it is read.
+/// Decodes a loaded sequence.
 fn read(chunk: &dyn Chunk, number: usize, stream: &Stream, index: usize, element: ElementType) -> Sequence {
     let Loaded::Data(view) = chunk.sequence(number, index as u32) else { panic!("no data") };
     let values = whole(view.values, view.form, element);
@@ -199,13 +199,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(300)) })]
 
     #[test]
-    fn data_come_back_as_they_were_written(streams in streams(), narrow: bool) {
+    fn data_round_trips(streams in streams(), narrow: bool) {
         check(&streams, ElementType::Float, narrow);
         check(&streams, ElementType::Double, narrow);
     }
 
     #[test]
-    fn damage_is_an_error_or_other_data(
+    fn damaged_files_fail_or_stay_consistent(
         streams in streams(),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
@@ -239,9 +239,9 @@ proptest! {
     }
 }
 
-/// Otherwise the tests above would see one form alone.
+/// Ensures that the tests above cover more than one form.
 #[test]
-fn what_can_be_implied_is() {
+fn forms_are_as_compact_as_possible() {
     let words = |count: usize, value: f64| vec![vec![vec![vec![(7, value)]; count]; 3]];
     let form = |chunks: Vec<Vec<Sequence>>, narrow: bool| {
         let streams = [Stream { dim: 9, sparse: true, chunks }];

@@ -1,15 +1,17 @@
 //! The header of a binary file: its streams and the table of its chunks, in either layout.
 //!
-//! *CNTK's layout*, which CNTK 2.7 and its converter use: magic number and version, chunks, header, chunk table with
-//! absolute offsets, and in the last eight bytes the offset of the header. Each sequence has counts of its own.
+//! *CNTK's layout*, used by CNTK 2.7 and its converter: magic number and version, chunks, header,
+//! chunk table with absolute offsets, and in the last eight bytes the offset of the header. Each
+//! sequence stores its own counts.
 //!
-//! *The documented layout*, which CNTK's public page describes and versions before 2.0 read: header with a version of 64
-//! bits, chunk table with offsets relative to its end, chunks. A chunk has one block per stream.
+//! *The documented layout*, described on CNTK's public page and read by versions before 2.0: header
+//! with a 64-bit version, chunk table with offsets relative to its end, chunks. A chunk has one
+//! block per stream.
 //!
-//! CNTK's layout has a second version of this library's own: see [`TYPED_VERSION`].
+//! CNTK's layout has a second version, defined by this library: see [`TYPED_VERSION`].
 //!
-//! The layouts differ in the first eight bytes. Every count is compared with the size of the file before memory is taken
-//! for it.
+//! The layouts differ in the first eight bytes. Every count is checked against the size of the file
+//! before memory is allocated for it.
 
 use byteorder::{ByteOrder, LE, ReadBytesExt};
 use cntk_reader_core::error::ExceptionClass;
@@ -19,29 +21,29 @@ use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::io::{self, BufReader, Read};
 
-/// `nib_ktnc`, as the file has it.
+/// `nib_ktnc` as it is stored in the file.
 pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
 
 /// The version of either layout.
 pub const VERSION: u32 = 1;
 
-/// The version of CNTK's layout with types of values that CNTK does not have: its records of
-/// streams have the number of an [`ElementType`] for the type, and end with the number of classes,
-/// or 0. CNTK refuses it by its version. Only files that need it have it.
+/// The version of CNTK's layout with value types that CNTK does not have: a stream record has the
+/// number of an [`ElementType`] for the type, and ends with the number of classes, or 0. CNTK
+/// rejects this version, so only files that need it use it.
 pub const TYPED_VERSION: u32 = 2;
 
-/// Bytes of a record of the chunk table: offset, sequences, samples.
+/// Size in bytes of a record in the chunk table: offset, sequences, samples.
 const RECORD: usize = 16;
 
-/// Bytes before the first chunk of CNTK's layout: magic number and version.
+/// Bytes before the first chunk in CNTK's layout: magic number and version.
 const PROLOGUE: u64 = 12;
 
 /// The two layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// CNTK 2.7's own.
+    /// The layout of CNTK 2.7.
     Cntk,
-    /// The one of CNTK's public page.
+    /// The layout on CNTK's public page.
     Documented,
 }
 
@@ -51,14 +53,14 @@ pub(crate) struct StreamHeader {
     pub name: String,
     pub storage: Storage,
     pub element: ElementType,
-    /// Values of a sample.
+    /// Number of values in a sample.
     pub dim: u32,
-    /// The number of classes, if values are their numbers; otherwise 0.
+    /// Number of classes if the values are class numbers; otherwise 0.
     pub classes: u32,
 }
 
 impl StreamHeader {
-    /// Bytes of a dense sample.
+    /// Size of a dense sample in bytes.
     pub fn sample_bytes(&self) -> u64 {
         u64::from(self.dim) * self.element.size() as u64
     }
@@ -69,7 +71,7 @@ impl StreamHeader {
 pub(crate) struct ChunkRecord {
     /// Offset of its first byte in the file.
     pub start: u64,
-    /// Offset past the last byte that can be its own.
+    /// Upper bound on the offset past its last byte.
     pub end: u64,
     pub sequences: u32,
     pub samples: u32,
@@ -86,7 +88,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header and checks all of it.
+    /// Reads and checks the whole header.
     pub fn read(file: &DataFile) -> Result<Header> {
         let mut input = Input::new(file, file.size()?);
         match input.u64()? {
@@ -97,7 +99,7 @@ impl Header {
     }
 }
 
-/// Refuses another version than CNTK's, with its words.
+/// Rejects versions other than CNTK's, in CNTK's words.
 pub(crate) fn check_version(version: u32, path: &str) -> Result<()> {
     if version == VERSION {
         return Ok(());
@@ -108,17 +110,17 @@ pub(crate) fn check_version(version: u32, path: &str) -> Result<()> {
     Err(error.with_detail("Convert the data again with this library or CNTK 2.7.").in_file(path).at(8, None))
 }
 
-/// Reads parts of the file front to back, in blocks.
+/// Reads parts of the file from front to back, in blocks.
 struct Input<'a> {
     file: &'a DataFile,
     reader: BufReader<Sequential<'a>>,
     /// Offset of the next byte.
     at: u64,
-    /// Where the part to be read ends.
+    /// End of the part to be read.
     end: u64,
 }
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: usize = 1 << 15;
 
 impl<'a> Input<'a> {
@@ -130,7 +132,7 @@ impl<'a> Input<'a> {
         Error::data(message).in_file(self.file.path()).at(self.at, None)
     }
 
-    /// The error of a file whose numbers no converter writes.
+    /// The error of a file with numbers that no converter writes.
     fn damaged(&self, message: impl Into<String>) -> Error {
         self.error(message).with_detail("The file is damaged, or of another format: convert the data again.")
     }
@@ -187,14 +189,14 @@ impl<'a> Input<'a> {
         self.take(8, |reader| reader.read_i64::<LE>())
     }
 
-    /// A record of the chunk table: offset, sequences, samples.
+    /// Reads a record of the chunk table: offset, sequences, samples.
     fn record(&mut self) -> Result<(i64, u32, u32)> {
         let mut record = [0; RECORD];
         self.take(RECORD as u64, |reader| reader.read_exact(&mut record))?;
         Ok((LE::read_i64(&record), LE::read_u32(&record[8..]), LE::read_u32(&record[12..])))
     }
 
-    /// A name of this many bytes.
+    /// Reads a name of this many bytes.
     fn name(&mut self, length: u64) -> Result<String> {
         let start = self.at;
         if length > self.end - start {
@@ -206,7 +208,7 @@ impl<'a> Input<'a> {
             .map_err(|_| self.damaged("The name of a stream is not UTF-8.").at(start, None))
     }
 
-    /// Memory for the records of the chunk table, if the file is long enough for this many.
+    /// Allocates the chunk table, if the file is long enough for this many records.
     fn chunk_table(&self, chunks: u64) -> Result<Vec<ChunkRecord>> {
         let left = self.end - self.at;
         if chunks > left / RECORD as u64 || chunks > u64::from(u32::MAX) {
@@ -240,7 +242,7 @@ impl<'a> Input<'a> {
             check_version(version, file.path())?;
         }
         self.of_version(version).map_err(|error| match check_version(version, file.path()) {
-            // Not this library's second version: what CNTK says of another version than its own.
+            // Not this library's second version either: report the version as CNTK does.
             Err(of_version) if error.kind() == ErrorKind::Data => {
                 of_version.with_detail(format!("As version {version} of this library: {}", error.message()))
             }
@@ -248,7 +250,7 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// The rest of the header of CNTK's layout.
+    /// Reads the rest of the header in CNTK's layout.
     fn of_version(mut self, version: u32) -> Result<Header> {
         // The last eight bytes, which must not overlap the start.
         let trailer = self.end.checked_sub(8).filter(|&at| at >= self.at).ok_or_else(|| self.too_short())?;
@@ -293,7 +295,7 @@ impl<'a> Input<'a> {
             };
             records.push(ChunkRecord { start, end: header, sequences, samples });
         }
-        // A sequence has at least its length, of four bytes.
+        // A sequence takes at least the four bytes of its length.
         let chunks = self.cut(records, 4)?;
         Ok(Header { layout: Layout::Cntk, version, streams, chunks })
     }
@@ -310,7 +312,7 @@ impl<'a> Input<'a> {
         let number = self.u8()?;
         let number = if is_typed { number.into() } else { u32::from(number) + 1 };
         let element = match ElementType::from_number(number) {
-            // Sparse streams have floats alone.
+            // CNTK allows only floating-point values in sparse streams.
             Some(element) if element.is_real() || is_typed && storage == Storage::Dense => element,
             _ => {
                 let other = if is_typed { number } else { number - 1 };
@@ -322,7 +324,7 @@ impl<'a> Input<'a> {
         let classes = if is_typed { self.u32()? } else { 0 };
         if classes > 0 && dim != 1 {
             let message =
-                format!("A sample has {dim} values, and is the number of one of {classes} classes.");
+                format!("A sample has {dim} values instead of one class number (of {classes} classes).");
             return Err(self.damaged(message).in_stream(&name));
         }
         let stream = StreamHeader { name, storage, element, dim, classes };
@@ -403,8 +405,8 @@ impl<'a> Input<'a> {
         Ok(stream)
     }
 
-    /// Ends each chunk where the next one begins, checks that its sequences, of at least `least` bytes each, fit in, and
-    /// leaves out chunks without any.
+    /// Sets the end of each chunk to the start of the next, checks that its sequences, of at least
+    /// `least` bytes each, fit, and removes chunks without sequences.
     fn cut(&self, mut records: Vec<ChunkRecord>, least: u64) -> Result<Vec<ChunkRecord>> {
         for i in 1..records.len() {
             records[i - 1].end = records[i].start;
@@ -413,7 +415,7 @@ impl<'a> Input<'a> {
             let size = record.end.checked_sub(record.start);
             if size.is_none_or(|size| size < least * u64::from(record.sequences)) {
                 let error = self.damaged(format!(
-                    "By the chunk table chunk {number}, with {} sequences, begins at {} and ends at {}.",
+                    "According to the chunk table, chunk {number}, with {} sequences, begins at {} and ends at {}.",
                     record.sequences, record.start, record.end
                 ));
                 return Err(error.with_detail("Chunks have to follow each other and hold their sequences."));
@@ -424,7 +426,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A count that the file has as a signed number.
+/// Converts a count that the file stores as a signed number.
 fn signed(count: u32) -> std::result::Result<u32, std::num::TryFromIntError> {
     count.cast_signed().try_into()
 }

@@ -1,10 +1,11 @@
-//! Chunks of the layout that CNTK 2.7 uses: lengths, then stream after stream, sequence after sequence.
+//! Chunks in the layout of CNTK 2.7: lengths, then stream after stream, sequence after sequence.
 //!
-//! Dense sequence: samples `u32`, values. Sparse sequence: samples `u32`, number of values `i32`, values, indices `i32`,
-//! number of values of each sample `i32`. There is no alignment.
+//! Dense sequence: samples `u32`, values. Sparse sequence: samples `u32`, number of values `i32`,
+//! values, indices `i32`, number of values of each sample `i32`. There is no padding.
 //!
-//! A chunk without sparse streams is read into the memory where it stays; its sequences are found by their counts. Of others, what
-//! has to be kept is copied out of [`pieces`](super::pieces): sparse sequences in the form of [`sparse`].
+//! A chunk without sparse streams is read directly into its final memory, where its sequences are
+//! found by their counts. Other chunks are read in [`pieces`](super::pieces), from which the data
+//! are copied: sparse sequences in the form of [`sparse`].
 
 use super::chunk::{ChunkStream, Samples};
 use super::context::{ChunkContext, StreamContext};
@@ -19,7 +20,8 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::stream::Storage;
 use rayon::prelude::*;
 
-/// Reads a chunk and finds the sequences of all streams. `forms` are the forms in which sparse streams were stored so far.
+/// Reads a chunk and finds the sequences of all streams. `forms` are the forms in which sparse
+/// streams were last stored.
 pub fn load(
     chunk: &ChunkContext<'_>,
     lengths: Lengths<'_>,
@@ -70,21 +72,23 @@ pub fn load(
     }
 }
 
-/// Compares the samples of all streams with the declared lengths: a length is the most samples of any stream.
+/// Compares the samples of all streams with the declared lengths: a length is the largest number of
+/// samples in any stream.
 pub struct Tally<'a> {
     lengths: Lengths<'a>,
-    /// This is the first stream: no sequence has reached its length yet.
+    /// This is the first stream, so no sequence has reached its length yet.
     first: bool,
-    /// Sequences that no stream before has filled, ascending.
+    /// Sequences that no earlier stream has filled, in ascending order.
     open: Vec<u32>,
-    /// Those of them that this stream has not filled either.
+    /// Those in `open` that this stream has not filled either.
     still: Vec<u32>,
-    /// How many of `open` have passed.
+    /// Position in `open`.
     at: usize,
 }
 
 impl Tally<'_> {
-    /// Adds the number of samples of the next sequence. The declared length is the error if there are more.
+    /// Adds the number of samples of the next sequence. Returns the declared length as the error if
+    /// there are more samples.
     #[inline(always)]
     pub fn take(&mut self, index: u32, samples: u32) -> std::result::Result<(), u32> {
         let length = self.lengths.get(index);
@@ -99,7 +103,7 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// Forgets what was added of this stream.
+    /// Forgets everything added for this stream.
     pub fn restart_stream(&mut self) {
         self.still.clear();
         self.at = 0;
@@ -112,18 +116,18 @@ impl Tally<'_> {
     }
 }
 
-/// The `u32` at an offset; `None` if the data end before it does.
+/// The `u32` at an offset; `None` if it extends past the end of the data.
 #[inline(always)]
 pub fn word(data: &[u8], at: usize) -> Option<u32> {
     data.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Numbers of samples of sequences, gathered one after the other.
+/// Collects the numbers of samples of successive sequences.
 #[derive(Default)]
 struct Counts {
     every: u32,
     total: u32,
-    /// Samples before each sequence; empty as long as all sequences have the same number of samples.
+    /// Samples before each sequence; empty while all sequences have the same number of samples.
     offsets: Vec<u32>,
 }
 
@@ -139,7 +143,8 @@ impl Counts {
         if !self.offsets.is_empty() {
             self.offsets.push(self.total);
         }
-        // At most the sum of the declared lengths, which the chunk table has as a `u32`.
+        // Cannot overflow: at most the sum of the declared lengths, which is a `u32` in the chunk
+        // table.
         self.total += count;
         Ok(())
     }
@@ -159,15 +164,15 @@ fn end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize>
     (size <= (end - at) as u64).then(|| at + size as usize)
 }
 
-/// Sequences of a dense stream whose counts one thread compares together.
+/// Number of sequences of a dense stream whose counts one task compares.
 const TOGETHER: usize = 4096;
 
-/// Distance, in sequences, at which counts are prefetched ahead of their comparison.
+/// Prefetch distance for counts, in sequences.
 const AHEAD: usize = 16;
 
-/// Finds the sequences of a dense stream if every count is the declared length: the place of each count is then known
-/// before the counts in front of it are read, so that several threads compare many at once. `None` if a count differs;
-/// [`dense`] then decides what that means.
+/// Finds the sequences of a dense stream if every count equals the declared length. The location of
+/// each count is then known without reading the preceding ones, so several threads compare many at
+/// once. Returns `None` if a count differs; [`dense`] then decides whether that is an error.
 fn as_declared(
     context: StreamContext<'_>,
     data: &[u8],

@@ -1,8 +1,8 @@
-//! Chunks of the layout that CNTK's public page describes: one block per stream.
+//! Chunks in the layout on CNTK's public page: one block per stream.
 //!
-//! Dense: one sample per sequence. Sparse: number of values `i32`, values, codes `i32`, and the number of values before
-//! each sequence and of all values, `i32` each. A code is `sample number * dimension + index`; once a chunk is read, its
-//! codes are replaced by the indices.
+//! Dense: one sample per sequence. Sparse: number of values `i32`, values, codes `i32`, and the
+//! number of values before each sequence and of all values, `i32` each. A code is `sample number *
+//! dimension + index`; when a chunk is read, its codes are replaced by the indices.
 
 use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::ChunkContext;
@@ -17,7 +17,8 @@ use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
-/// The lengths of all sequences. This layout does not store them, so all chunks are read if there are sparse streams.
+/// Determines the lengths of all sequences. This layout does not store them, so all chunks are read
+/// if there are sparse streams.
 pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
     let mut first = 0;
     let mut first_keys = room::with_capacity(header.chunks.len(), room::INDEX)?;
@@ -41,7 +42,7 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
                 buffers.give_back(data);
                 lengths
             } else {
-                // Nothing to read, but the chunk has to be long enough.
+                // There is nothing to read, but the chunk must be long enough.
                 let size: u64 = header.streams.iter().map(|stream| stream.sample_bytes()).sum();
                 if u128::from(record.end - record.start) < u128::from(size) * u128::from(record.sequences) {
                     let message = "The chunk is shorter than its sequences.".to_owned();
@@ -63,7 +64,7 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
     LengthTable::new(&header.chunks, room::concat(&pieces, room::INDEX)?)
 }
 
-/// The most samples of any stream, for each sequence.
+/// The largest number of samples in any stream, for each sequence.
 fn longest(streams: &[ChunkStream], sequences: u32) -> Result<Vec<u32>> {
     let mut longest = room::filled(sequences as usize, 1, room::INDEX)?;
     for stream in streams {
@@ -81,7 +82,7 @@ pub fn find_streams(context: &ChunkContext<'_>, data: &mut [u8]) -> Result<Vec<C
     let mut found = Vec::with_capacity(context.header.streams.len());
     for (number, stream) in context.header.streams.iter().enumerate() {
         let ended = |at: usize| {
-            let message = "The stream goes on past the end of its chunk.".to_owned();
+            let message = "The stream extends past the end of its chunk.".to_owned();
             context.error(at, Some(number), None, message)
         };
         let end_of = |at: usize, count: u32, size: u64| {
@@ -126,14 +127,14 @@ struct Block<'a> {
     context: &'a ChunkContext<'a>,
     number: usize,
     dim: u32,
-    /// Where the codes begin in the chunk.
+    /// Offset of the codes in the chunk.
     at: usize,
     codes: &'a mut [[u8; 4]],
-    /// The number of values before each sequence, and at the end of all values.
+    /// The number of values before each sequence, and finally of all values.
     columns: &'a [[u8; 4]],
-    /// Where these begin in the chunk.
+    /// Offset of `columns` in the chunk.
     columns_at: usize,
-    /// Most samples that the chunk may have.
+    /// Maximum number of samples in the chunk.
     most: usize,
 }
 
@@ -142,7 +143,7 @@ impl Block<'_> {
         self.context.error(at, Some(self.number), Some(index as u32), message.into())
     }
 
-    /// Finds the sequences; `values` is where the values begin in the chunk.
+    /// Finds the sequences; `values` is the offset of the values in the chunk.
     fn unfold(mut self, values: usize) -> Result<ChunkStream> {
         let mut sequence_offsets = room::with_capacity(self.columns.len(), room::CHUNK)?;
         sequence_offsets.push(0);
@@ -172,8 +173,8 @@ impl Block<'_> {
         Ok(ChunkStream::Sparse { samples, offsets: Some(offsets), entries })
     }
 
-    /// Appends the offsets of one sequence's samples, and replaces its codes. Its values are those from number `from` to
-    /// before number `to`.
+    /// Appends the offsets of one sequence's samples, and replaces its codes. The sequence has the
+    /// values `from..to`.
     fn sequence(&mut self, index: usize, from: usize, to: usize, offsets: &mut Vec<u32>) -> Result<()> {
         let first = offsets.len() - 1;
         for entry in from..to {
@@ -183,7 +184,7 @@ impl Block<'_> {
                 return Err(self.error(at, index, format!("A sparse value has the index {code}.")));
             };
             let (sample, entry_index) = ((code / self.dim) as usize, code % self.dim);
-            // Samples that have ended: their values are all counted.
+            // Number of samples that have ended; all their values have been counted.
             let ended = offsets.len() - 1 - first;
             if sample < ended {
                 return Err(self.error(at, index, "The samples of a sparse sequence do not ascend."));

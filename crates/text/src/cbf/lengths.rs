@@ -1,5 +1,5 @@
-//! Declared lengths of sequences, which decide their order and the sizes of minibatches. A chunk begins with those of its
-//! sequences; they are read when the file is opened.
+//! Declared lengths of sequences, which determine their order and the sizes of minibatches. Each
+//! chunk begins with the lengths of its sequences; they are read when the file is opened.
 
 use super::header::{ChunkRecord, Header};
 use byteorder::{ByteOrder, LE};
@@ -11,27 +11,27 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 
-/// Chunks up to this size are read whole while lengths are collected, many at a time, rather than skipped: in files of CNTK
-/// 2.7's converter nearly every sequence is a chunk of its own.
+/// Chunks up to this size are read completely while lengths are collected, many at a time, rather
+/// than skipped: in files from CNTK 2.7's converter, nearly every sequence is a separate chunk.
 const SMALL_CHUNK: u64 = 64 << 10;
 
-/// Bytes of one read of small chunks.
+/// Size of a read of small chunks in bytes.
 const BLOCK: u64 = 256 << 10;
 
-/// Chunks whose tables are collected by one task.
+/// Number of chunks whose tables one task collects.
 const TASK: usize = 512;
 
-/// Lengths of all sequences, and where chunks begin among them.
+/// Lengths of all sequences, and the start of each chunk among them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LengthTable {
     /// Ordinal of each chunk's first sequence; the last entry is the number of all sequences.
     firsts: Vec<u64>,
-    /// Empty: all are 1.
+    /// Empty if all are 1.
     lengths: Vec<u32>,
 }
 
 impl LengthTable {
-    /// From the lengths of all chunks' sequences in order.
+    /// Creates a table from the lengths of all sequences, in order.
     pub fn new(chunks: &[ChunkRecord], mut lengths: Vec<u32>) -> Result<Self> {
         let mut firsts = room::with_capacity(chunks.len() + 1, room::INDEX)?;
         let mut first = 0;
@@ -46,7 +46,7 @@ impl LengthTable {
         Ok(LengthTable { firsts, lengths })
     }
 
-    /// Reads the lengths in front of the chunks.
+    /// Reads the lengths at the start of each chunk.
     pub fn read(file: &DataFile, header: &Header) -> Result<Self> {
         let pieces = header
             .chunks
@@ -57,7 +57,7 @@ impl LengthTable {
         Self::new(&header.chunks, room::concat(&pieces, room::INDEX)?)
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.firsts.as_slice()) + size_of_val(self.lengths.as_slice())
     }
@@ -81,7 +81,7 @@ impl LengthTable {
         Lengths::Each(&self.lengths[range])
     }
 
-    /// The sequence with this ordinal.
+    /// Finds the sequence with this ordinal.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         if key >= self.total() {
             return None;
@@ -91,7 +91,7 @@ impl LengthTable {
     }
 }
 
-/// The lengths in front of some chunks, the first of which has this number.
+/// Reads the lengths at the start of consecutive chunks, the first of which is chunk `number`.
 fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Result<Vec<u32>> {
     let count = records.iter().map(|record| record.sequences as usize).sum();
     let mut lengths = room::with_capacity(count, room::INDEX)?;

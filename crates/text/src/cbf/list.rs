@@ -12,8 +12,8 @@ use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::ChunkId;
 use std::sync::Arc;
 
-/// Opens the files of `options`, and reads their tables. Runs on a thread of the library's pool. With `narrow`,
-/// small numbers are stored narrow, as packers can read them.
+/// Opens the files of `options`, and reads their tables. Must run on a thread of the library's
+/// pool. With `narrow`, small numbers are stored narrow, which packers can read.
 pub fn open_files(options: &BinaryOptions, corpus: &Corpus, narrow: bool) -> Result<Arc<dyn Deserializer>> {
     super::check_corpus(options, corpus)?;
     let mut paths = options.files.paths()?;
@@ -29,7 +29,7 @@ pub fn open_files(options: &BinaryOptions, corpus: &Corpus, narrow: bool) -> Res
     Ok(Arc::new(Concat::open(format, paths, rule)?))
 }
 
-/// What binary files are opened by.
+/// Opens the binary files of a list.
 struct BinaryFormat {
     options: BinaryOptions,
     common: Arc<Common>,

@@ -1,9 +1,10 @@
-//! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
+//! CNTK binary format (CBF): chunks of sequences whose values are used in place.
 //!
-//! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read
-//! a chunk into a recycled [buffer](cntk_reader_core::format::buffer), walk over it once, compare
-//! every count with the bytes that are there, and record where sequences begin. The [`chunk`] hands
-//! out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
+//! Two layouts go by this name; see [`header`]. [`layout_cntk`] and [`layout_documented`] each read
+//! a chunk into a recycled [buffer](cntk_reader_core::format::buffer), make one pass over it, check
+//! every count against the available bytes, and record where sequences begin. The [`chunk`] hands
+//! out views into the buffer. Values keep the byte order of the file, little-endian, which is also
+//! that of all supported hosts.
 //!
 //! The key of a sequence is its ordinal in the file.
 
@@ -58,24 +59,25 @@ pub struct BinaryDeserializer {
     streams: Vec<StreamInfo>,
     chunks: Vec<ChunkInfo>,
     shared: Arc<BinaryFile>,
-    /// Chunks that were loaded, if they are kept in memory.
+    /// Loaded chunks, if they are kept in memory.
     kept: Option<Vec<Mutex<Option<Arc<BinaryChunk>>>>>,
 }
 
-/// An open file: what the deserializer and its chunks share.
+/// An open file, shared by the deserializer and its chunks.
 struct BinaryFile {
     handle: FileHandle,
     header: Header,
-    /// Of each stream whose one-hot samples are delivered as numbers of classes, the type of these.
+    /// For each stream whose one-hot samples are delivered as class numbers, the type of these
+    /// numbers.
     ids: Vec<Option<ElementType>>,
     lengths: LengthTable,
     common: Arc<Common>,
 }
 
-/// What the files of one deserializer have in common.
+/// State shared by the files of one deserializer.
 struct Common {
     buffers: BufferPool,
-    /// The form in which each stream was last stored; it matters for sparse streams only.
+    /// The form in which each stream was last stored; used for sparse streams only.
     forms: OnceLock<Vec<Mutex<Form>>>,
 }
 
@@ -84,20 +86,21 @@ impl Common {
         Common { buffers: BufferPool::new(0), forms: OnceLock::new() }
     }
 
-    /// The forms of the streams. Unless they are known, they are the least; `narrow` says whether these may be narrow.
+    /// Returns the forms of the streams. Initially they are the most compact ones; `narrow` says
+    /// whether these may be narrow.
     fn forms(&self, streams: usize, narrow: bool) -> &[Mutex<Form>] {
         self.forms.get_or_init(|| (0..streams).map(|_| Mutex::new(Form::new(narrow))).collect())
     }
 }
 
 impl BinaryDeserializer {
-    /// Opens the file and reads its tables. Runs on a thread of the library's pool.
+    /// Opens the file and reads its tables. Must run on a thread of the library's pool.
     pub(crate) fn open(options: &BinaryOptions, corpus: &Corpus) -> Result<Self> {
         check_corpus(options, corpus)?;
         Self::open_any(options, Some(options.element))
     }
 
-    /// Opens a file; streams of another element type than `element`, if that is given, are refused.
+    /// Opens a file. If `element` is given, streams of another element type are rejected.
     pub fn open_any(options: &BinaryOptions, element: Option<ElementType>) -> Result<Self> {
         Self::open_in(&Arc::new(Common::new()), true, options, element)
     }
@@ -112,7 +115,7 @@ impl BinaryDeserializer {
         let path = options.files.name();
         let file = DataFile::open(path)?;
         let header = Header::read(&file)?;
-        // In CNTK's place files are refused that CNTK refuses.
+        // When standing in for CNTK, reject the files that CNTK rejects.
         if options.ignores_unmatched {
             check_version(header.version, path)?;
         }
@@ -151,22 +154,22 @@ impl BinaryDeserializer {
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
-    /// Allows small numbers to be stored narrow, as packers can read them. To be called before anything is
-    /// loaded.
+    /// Allows small numbers to be stored narrow, which packers can read. Must be called before
+    /// anything is loaded.
     #[must_use]
     pub(crate) fn narrow(self) -> Self {
         self.shared.common.forms(self.streams.len(), true);
         self
     }
 
-    /// Bytes of the file that its chunks take, for progress reports.
+    /// Size of a chunk in the file, for progress reports.
     pub fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
         let record = &self.shared.header.chunks[chunk as usize];
         record.end - record.start
     }
 }
 
-/// Binary files have no keys, so their sequences are numbered.
+/// Rejects textual keys: binary files have no keys, so their sequences are numbered.
 fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
     if corpus.is_numeric() {
         return Ok(());
@@ -177,7 +180,7 @@ fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
     Err(Error::argument(message).with_detail(detail).in_file(options.files.name()))
 }
 
-/// Refuses new names of streams that the file does not have, and two for one stream.
+/// Rejects new names for streams that the file does not have, and two names for one stream.
 fn check_renamed(header: &Header, renamed: &[(String, String)]) -> Result<()> {
     for (place, (name, alias)) in renamed.iter().enumerate() {
         let error = |message: String| {
@@ -203,8 +206,8 @@ fn check_renamed(header: &Header, renamed: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Describes a stream as it is delivered, with the type of the numbers of classes that its one-hot
-/// samples become.
+/// Describes a stream as it is delivered. Also returns the type of the class numbers that its
+/// one-hot samples become, if they do.
 fn describe(
     stream: &StreamHeader,
     layout: Layout,
@@ -220,17 +223,21 @@ fn describe(
     match (stream.classes, ids) {
         (0, None) => Ok((info(stream.element, vec![stream.dim as usize]), None)),
         (0, Some(_)) if stream.storage != Storage::SparseCsc => refuse(
-            "and is not sparse in the file.",
+            "but is not sparse in the file.",
             "Ids are the indices of sparse samples with one value: leave ‹ids› out.",
         ),
         (0, Some(_)) if layout != Layout::Cntk => refuse(
-            "and the file has the layout of CNTK's public page.",
+            "but the file has the layout of CNTK's public page.",
             "Convert the file: CNTK's own layout is read with ‹ids›.",
         ),
         (0, Some(ids)) => Ok((StreamInfo::ids(name, stream.dim as usize, ids), Some(ids.element))),
         (_, Some(ids)) if ids.element != stream.element => refuse(
-            &format!("the type {}, and the file {}.", ids.element.name(), stream.element.name()),
-            "The file has numbers of classes already: leave ‹ids› out, or set it to their type.",
+            &format!(
+                "of the type {}, but the file has the type {}.",
+                ids.element.name(),
+                stream.element.name()
+            ),
+            "The file already has class numbers: leave ‹ids› out, or set it to their type.",
         ),
         (classes, ids) => {
             let ids = ids.unwrap_or(Ids { element: stream.element, padding: 0 });
@@ -239,7 +246,7 @@ fn describe(
     }
 }
 
-/// Refuses two streams of one name, with CNTK's message.
+/// Rejects two streams with one name, with CNTK's message.
 fn check_distinct(streams: &[StreamInfo]) -> Result<()> {
     let mut names = Distinct::default();
     let Some(twice) = streams.iter().find(|stream| names.add(&stream.name).is_some()) else { return Ok(()) };
@@ -249,7 +256,7 @@ fn check_distinct(streams: &[StreamInfo]) -> Result<()> {
     Err(Error::new(ErrorKind::Config, ExceptionClass::Runtime, message).in_stream(name))
 }
 
-/// The name that the configuration gives a stream. The last of several counts.
+/// The configuration's name for a stream. Of several names, the last one counts.
 fn renamed<'a>(name: &'a str, renamed: &'a [(String, String)]) -> &'a str {
     renamed.iter().rfind(|(_, alias)| alias == name).map_or(name, |(new, _)| new)
 }
@@ -266,7 +273,7 @@ fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<(
     match header.streams.iter().find(|stream| stream.element != element) {
         None => Ok(()),
         Some(stream) => {
-            // CNTK 2.7's words, its two ways of numbering included.
+            // CNTK 2.7's words, including its two ways of numbering types.
             let message = format!(
                 "Unsupported combination of the input data type {} and precision {}. At the moment, both have to match.",
                 stream.element as u32 - 1,
@@ -330,7 +337,7 @@ impl ChunkSource for BinaryDeserializer {
         on.on_pool(&self, chunk, Self::load)
     }
 
-    /// CNTK 2.7 joins by ordinal, but hands out sequences that are marked with the key 0.
+    /// CNTK 2.7 joins by ordinal, but marks the sequences that it hands out with the key 0.
     fn reported_keys(&self, sequences: &[SequenceId], _: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
     }

@@ -14,23 +14,23 @@ use cntk_reader_core::stream::{ElementType, Ids};
 /// Options of the binary deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryOptions {
-    /// The files, which are one after the other.
+    /// The files, in order.
     pub files: Files,
-    /// Several files share one numbering of sequences (`sharedIds`).
+    /// The files share one numbering of sequences (`sharedIds`).
     pub shared_ids: bool,
-    /// New names of streams with their names in the file.
+    /// New names of streams, with their names in the file.
     pub renamed: Vec<(String, String)>,
-    /// Streams whose one-hot samples are delivered as numbers of classes, by their delivered names
+    /// Streams whose one-hot samples are delivered as class numbers, by their delivered names
     /// (`ids`).
     pub ids: Vec<(String, Ids)>,
-    /// As CNTK, ignores new names of streams that the file does not have, and of several new names
-    /// for one stream takes the last. Otherwise both are errors.
+    /// As in CNTK, ignores new names for streams that the file does not have, and takes the last of
+    /// several new names for one stream. If false, both are errors.
     pub ignores_unmatched: bool,
-    /// Keep every chunk that was loaded once.
+    /// Keep every loaded chunk in memory.
     pub keep_data_in_memory: bool,
     /// Level of logging.
     pub log: Logger,
-    /// Type of the values; the file's must be the same.
+    /// Type of the values; must be the file's type.
     pub element: ElementType,
 }
 

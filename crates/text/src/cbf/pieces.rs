@@ -1,4 +1,4 @@
-//! A chunk's bytes from front to back, a piece at a time, in memory that a thread keeps and uses again.
+//! A chunk's bytes from front to back, piece by piece, in memory that each thread reuses.
 
 #![allow(unsafe_code, reason = "reads into uninitialized memory")]
 
@@ -7,10 +7,10 @@ use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use std::cell::Cell;
 
-/// Bytes that are read at a time: few enough that they are examined and copied while they are in the cache.
+/// Bytes that are read at a time: few enough to be examined and copied while they are in the cache.
 const PIECE: usize = 256 << 10;
 
-/// Most bytes of memory that a thread keeps.
+/// Maximum amount of memory that a thread keeps, in bytes.
 const KEPT: usize = 8 << 20;
 
 thread_local! {
@@ -25,15 +25,15 @@ pub struct Pieces<'a> {
     here: usize,
     /// Offset in the chunk of the first byte in `scratch`.
     base: usize,
-    /// Bytes of the chunk.
+    /// Size of the chunk in bytes.
     size: usize,
 }
 
 impl<'a> Pieces<'a> {
-    /// Begins at a chunk's first byte.
+    /// Starts at a chunk's first byte.
     pub fn new(chunk: &'a ChunkContext<'a>) -> Self {
         let size = (chunk.record.end - chunk.record.start) as usize;
-        // Taken and put back, so that nested use gets another one and a panic leaves none.
+        // Taken and put back, so that nested use gets separate memory and a panic leaves none.
         let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
         scratch.clear();
         Pieces { chunk, scratch, here: 0, base: 0, size }
@@ -51,7 +51,7 @@ impl<'a> Pieces<'a> {
         self.size - self.at()
     }
 
-    /// The bytes from here on: at least `count`, unless the chunk ends before.
+    /// Returns the bytes from the position on: at least `count`, unless the chunk ends first.
     #[inline(always)]
     pub fn look(&mut self, count: usize) -> Result<&[u8]> {
         if count > self.scratch.len() - self.here {
@@ -60,13 +60,13 @@ impl<'a> Pieces<'a> {
         Ok(&self.scratch[self.here..])
     }
 
-    /// Goes on by `count` bytes, all of which [`Pieces::look`] has given.
+    /// Advances by `count` bytes, all of which [`Pieces::look`] has returned.
     #[inline(always)]
     pub fn pass(&mut self, count: usize) {
         self.here += count;
     }
 
-    /// Goes to an offset in the chunk.
+    /// Moves to an offset in the chunk.
     pub fn seek(&mut self, at: usize) {
         (self.base, self.here) = (at, 0);
         self.scratch.clear();
@@ -85,8 +85,8 @@ impl<'a> Pieces<'a> {
         let from = self.chunk.record.start + (self.base + rest) as u64;
         let spare = &mut self.scratch.spare_capacity_mut()[..missing];
         self.chunk.file.fill_at(from, spare)?;
-        // SAFETY: `spare` is the first `missing` bytes past the `rest` that are initialized, and `fill_at` has written all of
-        // them; the capacity has both, as `reserve` saw to.
+        // SAFETY: `spare` is the first `missing` bytes past the `rest` initialized ones, within the
+        // capacity that `reserve` has ensured, and `fill_at` has written all of them.
         unsafe { self.scratch.set_len(rest + missing) };
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A file for tests.
 
-/// The file that CNTK's converter makes of six lines of text, in its layout.
+/// The file that CNTK's converter makes from six lines of text, in its layout.
 pub const DUMP: &str = "\
     6e69625f6b746e63010000000200000002000000020000000000803f0000004000004040000080400100\
     00000000a0400000d040010000000200000000008040000040400000000001000000020000000200\
@@ -11,7 +11,7 @@ pub const DUMP: &str = "\
     0c0000000000000002000000040000007800000000000000010000000100000\
     09c00000000000000";
 
-/// The bytes of a text of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub fn bytes_of(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();

@@ -1,9 +1,10 @@
-//! Sparse sequences of a chunk, stored in less memory than they take in the file: values that are all 1 and samples of one
-//! entry are implied, small whole values take one byte, and small indices two.
+//! Compact storage for the sparse sequences of a chunk: values of 1 and samples of one entry are
+//! implied, small integers take one byte, and small indices two.
 //!
-//! What can be stored in this way shows as it is read. A stream begins with the least form, and starts anew with a larger
-//! one where a sequence does not fit; chunks that are read later begin with that form. Of words and labels a window then
-//! takes an eighth of the memory: loading takes half as long, and packing, which waits for memory, two thirds.
+//! Whether data fit a form is found out while reading. A stream begins with the most compact form,
+//! and is read again in a larger one when a sequence does not fit; later chunks begin with that
+//! form. For words and labels, this cuts the memory of a window to an eighth, the time to load it
+//! to half, and the time of packing, which is bound by memory, to two thirds.
 
 use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::StreamContext;
@@ -21,7 +22,8 @@ use cntk_reader_core::stream::ElementType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     pub values: Values,
-    /// Whether a table has the values before each sample; otherwise each sample has one.
+    /// Whether a table stores the number of values before each sample; otherwise each sample has
+    /// one value.
     pub offsets: bool,
     /// Whether small numbers may be stored narrow.
     pub narrow: bool,
@@ -30,7 +32,7 @@ pub struct Form {
 /// How values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// Not at all: they are 1.
+    /// Not stored: all are 1.
     Implied,
     /// As `u8`.
     Narrow,
@@ -39,7 +41,7 @@ pub enum Values {
 }
 
 impl Form {
-    /// The least form.
+    /// The most compact form.
     pub fn new(narrow: bool) -> Form {
         Form { values: Values::Implied, offsets: false, narrow }
     }
@@ -52,7 +54,7 @@ impl Form {
         Form { values: next, ..self }
     }
 
-    /// Bytes of a stored value, and of an index.
+    /// Sizes in bytes of a stored value and of an index.
     fn sizes(self, value_size: usize, dim: u32) -> (usize, usize) {
         let value = match self.values {
             Values::Implied => 0,
@@ -64,7 +66,8 @@ impl Form {
     }
 }
 
-/// Reads a stream. `form` is the form in which it was last stored; `earlier` are the samples of another stream.
+/// Reads a stream. `form` is the form in which it was last stored; `earlier` are the samples of
+/// another stream.
 pub fn read(
     context: StreamContext<'_>,
     pieces: &mut Pieces<'_>,
@@ -119,16 +122,16 @@ struct SparseReader<'a, F> {
     context: StreamContext<'a>,
     form: Form,
     dim: u32,
-    /// Makes a value of its bytes.
+    /// Decodes a value.
     number: F,
 }
 
-/// Samples before each sequence, and at the end all samples; if the form has such a table, also values before each sample,
-/// and at the end all values.
+/// Number of samples before each sequence, and finally of all samples; and, if the form has such a
+/// table, the number of values before each sample, and finally of all values.
 type Tables = (Vec<u32>, Option<Vec<u32>>);
 
 impl<F> SparseReader<'_, F> {
-    /// Reads all sequences; or gives the larger form that they need.
+    /// Reads all sequences, or returns the larger form that they need.
     fn read<T: Narrow, const N: usize>(
         &self,
         pieces: &mut Pieces<'_>,
@@ -144,7 +147,7 @@ impl<F> SparseReader<'_, F> {
         sequence_offsets.push(0u32);
         let mut offsets = None;
         if form.offsets {
-            // The stream has at most the declared samples, and each of them takes four bytes.
+            // The stream has at most the declared number of samples, and each takes four bytes.
             let most = (record.samples as usize).min(pieces.left() / 4);
             let offsets = offsets.insert(room::with_capacity(most + 1, room::CHUNK)?);
             offsets.push(0u32);
@@ -177,7 +180,7 @@ impl<F> SparseReader<'_, F> {
             if context.is_ids() {
                 self.check_ids(values, sizes, at, index)?;
             }
-            // Ids are not delivered with values and offsets.
+            // Values and offsets of ids are not delivered.
             let is_short = samples.max(count) as usize <= implied::LONGEST || context.is_ids();
             let fits = match form.values {
                 Values::Implied => is_short && self.are_ones(values),
@@ -222,7 +225,8 @@ impl<F> SparseReader<'_, F> {
             } else {
                 data.extend(indices, |bytes| bytes)?;
             }
-            // At most `samples_here` where samples have one entry each, else `end`: both were checked to fit.
+            // `entries_before` becomes `end`, or at most `samples_here` if samples have one entry
+            // each; both were checked for overflow.
             entries_before += count;
             samples_before = samples_here;
             sequence_offsets.push(samples_before);
@@ -231,7 +235,8 @@ impl<F> SparseReader<'_, F> {
         Ok(Ok((sequence_offsets, offsets)))
     }
 
-    /// Checks that each sample of a sequence at byte `at` is one entry with the value 1.
+    /// Checks that each sample of a sequence, which begins at byte `at`, is one entry with the
+    /// value 1.
     fn check_ids<T: Narrow, const N: usize>(
         &self,
         values: &[[u8; N]],
@@ -258,8 +263,8 @@ impl<F> SparseReader<'_, F> {
     /// Checks that all indices are below the dimension.
     #[inline(always)]
     fn indices<'b>(&self, indices: &'b [[u8; 4]], at: usize, index: u32) -> Result<&'b [[u8; 4]]> {
-        // The dimension is an `i32`; an index that is negative or not below it leaves a sign. There is no early end, so that
-        // the loop is compiled to vector instructions.
+        // The dimension is an `i32`, so a negative or too large index makes one of the two operands
+        // negative. No early exit, so that the loop is vectorized.
         let last = (self.dim - 1).cast_signed();
         let sign =
             |bytes: &[u8; 4]| i32::from_le_bytes(*bytes) | last.wrapping_sub(i32::from_le_bytes(*bytes));

@@ -1,4 +1,4 @@
-//! Files byte by byte: the examples, and every kind of damage.
+//! Tests on individual bytes: the examples, and every kind of damage.
 
 use super::sample::{DUMP, bytes_of};
 use super::*;
@@ -40,7 +40,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// A sequence as samples of values; sparse ones as indices and values.
+/// Returns a dense sequence as its number of samples and its values.
 fn dense(chunk: &dyn Chunk, stream: usize, index: u32) -> (u32, Vec<f32>) {
     match chunk.sequence(stream, index) {
         Loaded::Data(view) => (view.samples, floats(view.values)),
@@ -59,7 +59,7 @@ fn sparse(chunk: &dyn Chunk, stream: usize, index: u32) -> Vec<Vec<(i32, f32)>> 
 }
 
 #[test]
-fn reads_what_the_converter_writes() {
+fn reads_files_from_cntks_converter() {
     let dump = bytes_of(DUMP);
     assert_eq!(dump.len(), 245);
     let file = opened(&dump, |_| {}).expect("a file");
@@ -119,7 +119,7 @@ fn streams_are_renamed() {
     assert_eq!(names(&[("words", "features"), ("features", "words")]), ["words", "features"]);
     assert_eq!(names(&[("a", "features"), ("b", "features")]), ["b", "words"]);
     assert_eq!(names(&[("x", "Features"), ("y", "nothing")]), ["features", "words"]);
-    // Outside of CNTK, what would be dropped is an error.
+    // When not standing in for CNTK, names that would be ignored are errors.
     assert!(open(&[("words", "features"), ("features", "words")], false).is_ok());
     let refused = [
         (&[("x", "nothing")][..], "The file has no stream 'nothing', which is to be delivered as 'x'."),
@@ -147,7 +147,7 @@ fn chunks_can_be_kept() {
 }
 
 #[test]
-fn bytes_between_and_before_the_trailer_do_not_matter() {
+fn bytes_before_the_trailer_are_ignored() {
     let mut bytes = bytes_of(DUMP);
     let trailer = bytes.len() - 8;
     bytes.splice(trailer..trailer, [7; 5]);
@@ -155,7 +155,7 @@ fn bytes_between_and_before_the_trailer_do_not_matter() {
     assert!(file.load(1).is_ok());
 }
 
-/// Replaces bytes at a place of the dump.
+/// Replaces bytes of the dump.
 fn damaged(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut dump = bytes_of(DUMP);
     dump.splice(at..at + bytes.len(), bytes.iter().copied());
@@ -163,7 +163,7 @@ fn damaged(at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damage_shows_when_the_file_is_opened() {
+fn damage_is_found_on_opening() {
     let mut extra = bytes_of(DUMP);
     extra.push(0);
     let short = |size: usize| bytes_of(DUMP)[..size].to_vec();
@@ -201,7 +201,7 @@ fn damage_shows_when_the_file_is_opened() {
 }
 
 #[test]
-fn damage_shows_when_a_chunk_is_loaded() {
+fn damage_is_found_on_loading() {
     let table = [
         // Offset, bytes, chunk, message, stream, sequence.
         (0x14, vec![9], 0, "A sequence has 9 samples", "features", "0"),
@@ -221,7 +221,7 @@ fn damage_shows_when_a_chunk_is_loaded() {
         assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some(stream), Some(key)), "{error}");
         assert!(place.file.is_some() && place.offset.is_some_and(|offset| offset < 0x78), "{error}");
     }
-    // Lengths that no stream has; the table's sum is right.
+    // Lengths that no stream has, with the right sum in the table.
     let mut lengths = damaged(0x0c, &[3, 0, 0, 0, 1]);
     let file = opened(&lengths, |_| {}).expect("a file");
     let error = file.load(0).err().expect("an error");
@@ -237,7 +237,7 @@ fn damage_shows_when_a_chunk_is_loaded() {
 }
 
 #[test]
-fn damage_of_the_documented_layout() {
+fn damage_in_the_documented_layout_is_found() {
     let cut = |size: usize| bytes_of(DOCUMENTED)[..size].to_vec();
     let change = |at: usize, bytes: &[u8]| {
         let mut all = bytes_of(DOCUMENTED);
@@ -270,7 +270,7 @@ fn damage_of_the_documented_layout() {
 }
 
 #[test]
-fn textual_keys_are_refused() {
+fn textual_keys_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = BinaryDeserializer::open(&options(&folder.path().join("none")), &Corpus::symbolic())
         .err()
@@ -283,7 +283,7 @@ fn textual_keys_are_refused() {
 }
 
 #[test]
-fn reading_goes_on_after_faults_that_pass() {
+fn transient_faults_are_retried() {
     for (hex, streams) in [(DUMP, 2), (DOCUMENTED, 2)] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data.cbf");
@@ -314,7 +314,7 @@ fn reading_goes_on_after_faults_that_pass() {
 }
 
 #[test]
-fn a_chunk_that_cannot_be_read_is_an_error_with_its_offset() {
+fn unreadable_chunk_error_has_its_offset() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data.cbf");
     std::fs::write(&path, bytes_of(DUMP)).expect("writing");
@@ -353,7 +353,7 @@ fn typed(storage: u8, element: u8, dim: u32, classes: u32, sample: &[u8]) -> Vec
 }
 
 #[test]
-fn files_of_version_2_have_streams_of_all_types() {
+fn version_2_files_support_all_types() {
     for &element in ElementType::ALL {
         let sample: Vec<u8> = (0..3 * element.size() as u8).map(|byte| byte % 2).collect();
         for precision in [ElementType::Float, ElementType::Double] {
@@ -371,21 +371,21 @@ fn files_of_version_2_have_streams_of_all_types() {
 }
 
 #[test]
-fn damage_of_version_2_is_refused() {
+fn damaged_version_2_files_are_rejected() {
     let bytes = [0; 8];
     for (file, message) in [
         (typed(0, 0, 1, 0, &bytes), "Unsupported input data type 0."),
         (typed(0, 3, 1, 0, &bytes), "Unsupported input data type 3."),
         (typed(0, 255, 1, 0, &bytes), "Unsupported input data type 255."),
         (typed(1, 17, 1, 0, &bytes), "Unsupported input data type 17."),
-        (typed(0, 17, 2, 5, &bytes), "A sample has 2 values, and is the number of one of 5 classes."),
+        (typed(0, 17, 2, 5, &bytes), "A sample has 2 values instead of one class number (of 5 classes)."),
         (typed(0, 17, 0, 0, &bytes), "A stream has the sample dimension 0."),
     ] {
         let error = opened(&file, |_| {}).err().unwrap_or_else(|| panic!("no error: {message}"));
         assert!(error.message().contains("data file was created for version 2."), "{error}");
         assert!(error.to_string().contains(message), "{error} instead of {message}");
     }
-    // CNTK refuses all of them, and so does a reader in its place.
+    // CNTK rejects all of them, and so does a reader that stands in for it.
     let file = typed(0, ElementType::Float as u8, 1, 0, &[0; 4]);
     opened(&file, |_| {}).expect("a file");
     let error = opened(&file, |options| options.ignores_unmatched = true).err().expect("an error");

@@ -1,4 +1,4 @@
-//! How the keys of several files become keys of one deserializer.
+//! Combination of the keys of several files into keys of one deserializer.
 
 use super::{Concat, Format};
 use cntk_reader_core::Result;
@@ -10,36 +10,38 @@ use rayon::slice::ParallelSliceMut;
 /// How the keys of several files relate to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRule {
-    /// Each file has a numbering of its own: a key is the file's place in the list, from 0, times [`KEY_LIMIT`], plus the
-    /// sequence's key in the file. So the keys of the first file are what they are without other files.
+    /// Each file has a separate numbering: a key is the file's index in the list, from 0, times
+    /// [`KEY_LIMIT`], plus the sequence's key in the file. So other files do not change the keys of
+    /// the first one.
     PerFile = 0,
-    /// All files share one numbering: a sequence has the key that it would have in a file that consists of all of them.
+    /// All files share one numbering: each sequence has the key that it would have if the files
+    /// were concatenated.
     Shared = 1,
 }
 
-/// Keys in one of several files are less than this.
+/// Upper bound (exclusive) on the keys in each of several files.
 pub const KEY_LIMIT: SequenceKey = cntk_reader_core::limits::LARGEST_KEY_IN_LIST;
 
-/// Most files of a deserializer: the places that [`KEY_LIMIT`] leaves room for.
-pub const MOST_FILES: usize = cntk_reader_core::limits::MOST_FILES;
+/// Maximum number of files in a deserializer, so that all keys fit with [`KEY_LIMIT`].
+pub const MAX_FILES: usize = cntk_reader_core::limits::MAX_FILES;
 
 impl KeyRule {
-    /// What is added to the keys of a file with this place in the list.
+    /// The number that is added to the keys of the file with this index in the list.
     pub(super) fn base(self, number: usize) -> SequenceKey {
         match self {
-            // `MOST_FILES` bounds the number.
+            // Cannot overflow, because `MAX_FILES` bounds the index.
             KeyRule::PerFile => number as u64 * KEY_LIMIT,
             KeyRule::Shared => 0,
         }
     }
 }
 
-/// The place of the file and the key in it that a key of [`KeyRule::PerFile`] consists of.
+/// Splits a key of [`KeyRule::PerFile`] into the index of the file and the key in the file.
 pub(super) fn split(key: SequenceKey) -> (usize, SequenceKey) {
     ((key / KEY_LIMIT) as usize, key % KEY_LIMIT)
 }
 
-/// All keys with their sequences, sorted. Of several sequences with one key the first in the order of the data is first.
+/// All keys with their sequences, sorted. Sequences with equal keys are in the order of the data.
 pub(super) struct Lookup(Vec<(SequenceKey, SequenceId)>);
 
 impl Lookup {
@@ -54,7 +56,7 @@ impl Lookup {
             concat.keys(&room::collect(ids.clone(), room::INDEX)?, &mut keys);
             sorted.extend(keys.iter().copied().zip(ids));
         }
-        // On a thread outside of the library's pool, rayon would start a pool of its own.
+        // Outside the library's pool, rayon would start its global pool.
         if rayon::current_thread_index().is_some() {
             sorted.par_sort_unstable();
         } else {
@@ -68,7 +70,7 @@ impl Lookup {
         self.0.get(at).filter(|&&(other, _)| other == key).map(|&(_, id)| id)
     }
 
-    /// Bytes of memory.
+    /// Memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.0.as_slice())
     }

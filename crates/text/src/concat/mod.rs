@@ -1,17 +1,19 @@
-//! Several files of one format as one deserializer: the chunks of one file after those of the other.
+//! Several files of one format as one deserializer: the chunks of each file follow those of the
+//! file before it.
 //!
-//! A chunk never spans two files. The files are opened at once, in parallel; or, where data are read in their own order, a
-//! little ahead of reading ([`opening`]). Loading a chunk is the affair of its file, and what is loaded is the file's own
-//! chunk, so nothing is added to the work for a sequence but looking up its key.
+//! A chunk never spans two files. The files are opened at once, in parallel, or, if data are read
+//! in their own order, a little ahead of reading ([`opening`]). Each file loads its own chunks,
+//! which are passed on unchanged, so the only extra work per sequence is looking up its key.
 //!
-//! By the [`KeyRule`], sequences of different files have different keys, or the files share one numbering.
+//! Depending on the [`KeyRule`], sequences of different files have different keys, or the files
+//! share one numbering.
 
 mod keys;
 mod opening;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
+pub(crate) use keys::{KEY_LIMIT, KeyRule, MAX_FILES};
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::Location;
@@ -37,7 +39,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// A format whose files can be read one after the other.
+/// A format whose files can be read in sequence.
 pub(crate) trait Format: Send + Sync + 'static {
     /// An open file. All files of a format object share the memory of their chunks.
     type File: Deserializer + 'static;
@@ -45,13 +47,14 @@ pub(crate) trait Format: Send + Sync + 'static {
     /// Whether minibatches report the keys of sequences; otherwise they report 0.
     const REPORTS_KEYS: bool;
 
-    /// Opens a file on a thread of the pool. With `pool`, its table of chunks may be made while its data are read.
+    /// Opens a file on a thread of the pool. With `pool`, its table of chunks may be built while
+    /// its data are read.
     fn open(&self, path: &str, pool: Option<&Pool>) -> Result<Self::File>;
 
-    /// Loads a chunk of a file, on a thread of the pool.
+    /// Loads a chunk of a file on a thread of the pool.
     fn load(file: &Self::File, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
 
-    /// Whether a file may be opened only after the one before it is opened and all of its keys are known.
+    /// Whether a file may be opened only after the previous one is open and all its keys are known.
     fn opens_in_turn(&self) -> bool {
         false
     }
@@ -59,10 +62,11 @@ pub(crate) trait Format: Send + Sync + 'static {
     /// Whether the keys of a file count its lines or sequences from 0.
     fn is_counted(&self, file: &Self::File) -> bool;
 
-    /// How many lines or sequences these keys count. All chunks of the file are known.
+    /// The number of lines or sequences that these keys count. All chunks of the file must be
+    /// known.
     fn count(&self, file: &Self::File) -> Result<u64>;
 
-    /// Warns of keys that sequences of several files have.
+    /// Warns about keys that occur in several files.
     fn warn_of_repeats(&self, _files: &[&Self::File]) {}
 }
 
@@ -70,19 +74,19 @@ pub(crate) trait Format: Send + Sync + 'static {
 pub(crate) struct Concat<F: Format> {
     streams: Vec<StreamInfo>,
     files: Arc<Files<F>>,
-    /// Opens the other files while data are read; `None` if all were opened at once.
+    /// Opens the remaining files while data are read; `None` if all were opened at once.
     opening: Option<Opening<F>>,
     whole: OnceLock<Whole>,
-    /// That of the chunks that were known when a call that waited for all of them was cancelled or
-    /// failed for a while. It says nothing about later calls.
+    /// The table of the known chunks at the time when a call that waited for all of them was
+    /// cancelled or failed temporarily. It does not affect later calls.
     cut_off: OnceLock<Whole>,
     lookup: OnceLock<Lookup>,
-    /// A hash of the names and sizes of the files, and of how keys are numbered.
+    /// A hash of the file names and sizes, and of how keys are numbered.
     list: u64,
     bytes: u64,
 }
 
-/// The files that are open, with their places.
+/// The open files, with their positions.
 struct Files<F: Format> {
     format: F,
     paths: Vec<String>,
@@ -90,14 +94,14 @@ struct Files<F: Format> {
     places: Box<[OnceLock<Place<F>>]>,
 }
 
-/// A file that is open, and what comes before it.
+/// An open file, and its position among the others.
 struct Place<F: Format> {
     file: F::File,
     /// Number of its first chunk.
     first: ChunkId,
-    /// What is added to the file's own keys.
+    /// Added to the file's own keys.
     base: SequenceKey,
-    /// Lines or sequences that keys count in the files before.
+    /// Number of lines or sequences that keys count in the files before.
     counted_before: u64,
 }
 
@@ -111,9 +115,9 @@ struct Whole {
 
 impl<F: Format> Files<F> {
     fn new(format: F, paths: Vec<String>, rule: KeyRule) -> Result<Files<F>> {
-        if paths.len() > MOST_FILES {
+        if paths.len() > MAX_FILES {
             let message = format!("{} files are too many for one deserializer.", paths.len());
-            return Err(Error::argument(message).with_detail(format!("At most {MOST_FILES} are possible.")));
+            return Err(Error::argument(message).with_detail(format!("At most {MAX_FILES} are possible.")));
         }
         let places = paths.iter().map(|_| OnceLock::new()).collect();
         Ok(Files { format, paths, rule, places })
@@ -123,12 +127,12 @@ impl<F: Format> Files<F> {
         self.places.get(number)?.get()
     }
 
-    /// The files that have places, in the order of the list.
+    /// The files that have positions, in the order of the list.
     fn iter(&self) -> impl Iterator<Item = &Place<F>> {
         self.places.iter().map_while(OnceLock::get)
     }
 
-    /// The last file that has a place, and its number.
+    /// The last file that has a position, and its number.
     fn last(&self) -> Option<(usize, &Place<F>)> {
         let next = self.places.partition_point(|place| place.get().is_some());
         let last = next.checked_sub(1)?;
@@ -142,7 +146,7 @@ impl<F: Format> Files<F> {
         Some((number, self.get(number)?))
     }
 
-    /// Gives the next file its place. All chunks of the files before it are known.
+    /// Sets the position of the next file. All chunks of the files before it must be known.
     fn place(&self, number: usize, file: F::File) -> Result<()> {
         let mut place: Place<F> = Place { file, first: 0, base: self.rule.base(number), counted_before: 0 };
         if let Some(before) = number.checked_sub(1).and_then(|before| self.get(before)) {
@@ -164,11 +168,11 @@ impl<F: Format> Files<F> {
             }
         }
         let is_new = self.places[number].set(place).is_ok();
-        if is_new { Ok(()) } else { Err(Error::internal("a file has two places")) }
+        if is_new { Ok(()) } else { Err(Error::internal("A file was placed twice.")) }
     }
 }
 
-/// Files have to describe their streams alike.
+/// Checks that files describe equal streams.
 fn check_streams(first: &[StreamInfo], other: &[StreamInfo]) -> Result<()> {
     if first == other {
         return Ok(());
@@ -185,7 +189,8 @@ fn check_streams(first: &[StreamInfo], other: &[StreamInfo]) -> Result<()> {
 }
 
 impl<F: Format> Concat<F> {
-    /// Opens all files, at least one. Runs on a thread of the pool. Of several errors, that of the first file counts.
+    /// Opens all files, at least one. Must run on a thread of the pool. If several fail, returns
+    /// the error of the first one in the list.
     pub fn open(format: F, paths: Vec<String>, rule: KeyRule) -> Result<Concat<F>> {
         let files = Files::new(format, paths, rule)?;
         let open = |path: &String| files.format.open(path, None);
@@ -210,8 +215,8 @@ impl<F: Format> Concat<F> {
         Ok(concat)
     }
 
-    /// Opens the first file; the others are opened as reading gets near them, and mistakes in them are found only then.
-    /// That all files exist is checked here. Runs on a thread of the pool.
+    /// Opens the first file, and checks that all files exist. The others are opened shortly before
+    /// they are read, and errors in them are found only then. Must run on a thread of the pool.
     pub fn open_incremental(format: F, paths: Vec<String>, rule: KeyRule, pool: &Pool) -> Result<Concat<F>> {
         let files = Files::new(format, paths, rule)?;
         let sizes: Vec<_> =
@@ -250,7 +255,7 @@ impl<F: Format> Concat<F> {
         if let Some(whole) = self.whole.get() {
             return whole;
         }
-        // Outside the cell: others may ask meanwhile.
+        // Wait outside the cell, so that other threads can still call this.
         let waited = self.opening.as_ref().map_or(Ok(()), Opening::wait_for_all);
         match waited {
             Err(error) if error.is_of_one_call() => {
@@ -260,7 +265,7 @@ impl<F: Format> Concat<F> {
         }
     }
 
-    /// The table of the chunks that are known, made of an empty one, which may have memory for it.
+    /// Fills an empty table with the known chunks. Its vectors may have memory reserved.
     fn filled(&self, mut whole: Whole, is_complete: bool) -> Whole {
         for (number, place) in (0..).zip(self.files.iter()) {
             whole.chunks.extend_from_slice(place.file.chunks());
@@ -273,7 +278,7 @@ impl<F: Format> Concat<F> {
         whole
     }
 
-    /// The file that a chunk is in. The chunk must be known.
+    /// The file of a chunk. The chunk must be known.
     fn owner(&self, chunk: ChunkId) -> &Place<F> {
         let place = match self.whole.get().and_then(|whole| whole.owners.get(chunk as usize)) {
             Some(&owner) => self.files.get(owner as usize),
@@ -285,7 +290,7 @@ impl<F: Format> Concat<F> {
 
     /// Appends the keys of sequences.
     fn append_keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        // Sequences of one file are looked up together, a few at a time so that no memory has to be allocated.
+        // Look up sequences of one file together, in blocks, to avoid allocating.
         const BLOCK: usize = 64;
         let mut block = [SequenceId { chunk: 0, index: 0 }; BLOCK];
         let mut rest = sequences;
@@ -305,7 +310,8 @@ impl<F: Format> Concat<F> {
         }
     }
 
-    /// A bound of the chunks that certainly are in the file of `chunk`, whose place this is.
+    /// Returns the end of the chunks from `place.first` on that are known to be in the same file as
+    /// `chunk`, whose place this is.
     fn end_of(&self, chunk: ChunkId, place: &Place<F>) -> ChunkId {
         let known = place.file.index_progress().chunks as ChunkId;
         (place.first + known).max(chunk + 1)
@@ -317,12 +323,12 @@ impl<F: Format> Concat<F> {
         F::load(&place.file, chunk - place.first)
     }
 
-    /// Where a sequence of a file is.
+    /// Converts the id of a sequence in a file to its id in the whole.
     fn in_all(place: &Place<F>, id: SequenceId) -> SequenceId {
         SequenceId { chunk: place.first + id.chunk, index: id.index }
     }
 
-    /// Chunks of each file that are among the first `chunks`, and the file.
+    /// The files with chunks among the first `chunks`, and how many of these each file has.
     fn covered(&self, chunks: usize) -> impl Iterator<Item = (&F::File, usize)> {
         let range = move |(number, place): (usize, &Place<F>)| -> Range<usize> {
             let first = place.first as usize;
@@ -392,7 +398,7 @@ impl<F: Format> ChunkSource for Concat<F> {
         let own = whole + lookup + size_of_val(&*self.files.places);
         let files = self.files.iter().map(|place| place.file.memory());
         files.fold(SourceMemory { chunks: 0, index: own as u64 }, |sum, file| SourceMemory {
-            // All files name the memory that they share.
+            // All files report the memory that they share.
             chunks: file.chunks,
             index: sum.index + file.index,
         })
@@ -456,7 +462,7 @@ impl<F: Format> Deserializer for Concat<F> {
         self.append_keys(sequences, keys);
     }
 
-    /// A search looks into one file, so each file is prepared.
+    /// A search looks into one file only, so each file is prepared.
     fn prepare_to_find(&self) -> Result<()> {
         self.chunks();
         match self.files.rule {

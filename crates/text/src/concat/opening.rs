@@ -1,8 +1,8 @@
 //! Opens files a little ahead of reading them, as jobs of the library's pool.
 //!
-//! A file gets its place once all chunks of the files before it are known, because its chunks are numbered on from theirs. A
-//! file that cannot be opened is an error of the call that asks for its first chunk; where that may pass, the file is opened again
-//! for the next call.
+//! A file gets its position once all chunks of the files before it are known, because its chunk
+//! numbers continue theirs. If a file cannot be opened, the call that asks for its first chunk
+//! fails; if the error may pass, the next call opens the file again.
 
 use super::{Files, Format};
 use cntk_reader_core::file::{DataFile, changed};
@@ -18,13 +18,14 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Bytes of the files after the one in use that are opened ahead: as many as a large file is indexed ahead of reading.
+/// Bytes of the files after the current one that are opened ahead: the same distance by which the
+/// index of a large file is ahead of reading.
 const BYTES_AHEAD: u64 = 128 << 20;
 
-/// Files that are opened ahead at most, however small they are.
+/// Maximum number of files that are opened ahead, even if they are small.
 const FILES_AHEAD: usize = 1024;
 
-/// Bytes of a file, which must exist.
+/// Size of a file, which must exist.
 pub(super) fn size_of(path: &str) -> Result<u64> {
     DataFile::open(path)?.size()
 }
@@ -36,36 +37,38 @@ struct Background<F: Format> {
     files: Arc<Files<F>>,
     sizes: Vec<u64>,
     pool: Pool,
-    state: Mutex<State<F::File>>,
-    /// A file was opened.
+    state: Mutex<OpeningState<F::File>>,
+    /// Signalled when a file has been opened.
     changed: Condvar,
 }
 
-struct State<T> {
-    /// Number of files that have their places.
+struct OpeningState<T> {
+    /// Number of files that have positions.
     placed: usize,
-    /// The files after these whose opening has begun, in order; `None` while one is being opened.
+    /// The files after these for which opening has started, in order; `None` while one is being
+    /// opened.
     opened: VecDeque<Option<Result<T>>>,
-    /// Number of the last file that was asked for.
+    /// Number of the last file that is in use.
     used: usize,
-    /// Bytes of the files after that one whose opening has begun.
+    /// Bytes of the files after `used` for which opening has started.
     ahead: u64,
     /// Why no more files are opened.
     failure: Option<Error>,
 }
 
 impl<F: Format> Opening<F> {
-    /// The first file has its place.
+    /// Starts opening files. The first file must have its position.
     pub fn new(files: Arc<Files<F>>, sizes: Vec<u64>, pool: Pool) -> Opening<F> {
         let placed = files.iter().count();
-        let state = State { placed, opened: VecDeque::new(), used: 0, ahead: 0, failure: None };
+        let state = OpeningState { placed, opened: VecDeque::new(), used: 0, ahead: 0, failure: None };
         let shared =
             Arc::new(Background { files, sizes, pool, state: Mutex::new(state), changed: Condvar::new() });
         shared.advance(&mut shared.state.lock());
         Opening(shared)
     }
 
-    /// Waits until a file has its place; false if there is no such file. Must not be called on a thread of the pool.
+    /// Waits until a file has its position. Returns false if there is no such file. Must not be
+    /// called on a thread of the pool.
     fn wait_for_file(&self, number: usize) -> Result<bool> {
         let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
@@ -88,13 +91,13 @@ impl<F: Format> Opening<F> {
         }
     }
 
-    /// Notes that a file is in use, and opens the ones after it.
+    /// Records that a file is in use, and opens the following ones.
     fn stay_ahead_of(&self, number: usize) {
         self.0.use_file(&mut self.0.state.lock(), number);
     }
 
-    /// Waits until all chunks are known. An error is reported again by
-    /// [`IncrementalTable::wait_for`], to the caller that asks for the first chunk after it.
+    /// Waits until all chunks are known. [`IncrementalTable::wait_for`] reports an error again to
+    /// the caller that asks for the first chunk after it.
     pub fn wait_for_all(&self) -> Result<()> {
         let mut chunk = self.progress().chunks as ChunkId;
         while IncrementalTable::wait_for(self, chunk)?.is_some() {
@@ -103,7 +106,7 @@ impl<F: Format> Opening<F> {
         Ok(())
     }
 
-    /// Opens no more files: threads that wait get an error.
+    /// Stops opening files: waiting threads get an error.
     fn close(&self) {
         let closed = || Error::state("The reader was closed while its files were opened.");
         let mut state = self.0.state.lock();
@@ -145,7 +148,7 @@ impl<F: Format> IncrementalTable for Opening<F> {
 
 impl<F: Format> Drop for Opening<F> {
     fn drop(&mut self) {
-        // Jobs under way share the rest, and drop it when they end, which is soon.
+        // Running jobs share the rest, and drop it soon, when they end.
         self.close();
     }
 }
@@ -158,7 +161,7 @@ impl<F: Format> Wake for Background<F> {
 }
 
 impl<F: Format> Background<F> {
-    fn use_file(self: &Arc<Self>, state: &mut State<F::File>, number: usize) {
+    fn use_file(self: &Arc<Self>, state: &mut OpeningState<F::File>, number: usize) {
         while state.used < number {
             state.used += 1;
             state.ahead = state.ahead.saturating_sub(self.sizes.get(state.used).copied().unwrap_or(0));
@@ -166,15 +169,15 @@ impl<F: Format> Background<F> {
         self.advance(state);
     }
 
-    /// Gives places to files that can have them, and begins to open further ones.
-    fn advance(self: &Arc<Self>, state: &mut State<F::File>) {
+    /// Sets the positions of files that are ready, and starts opening more.
+    fn advance(self: &Arc<Self>, state: &mut OpeningState<F::File>) {
         while state.failure.is_none()
             && self.is_known(state.placed)
             && let Some(Some(opened)) = state.opened.front()
             && !opened.as_ref().is_err_and(Error::may_pass)
             && let Some(Some(file)) = state.opened.pop_front()
         {
-            // Whoever gives a file its place does it for all later calls too.
+            // The position also serves later calls, so it must not depend on this one.
             match file.and_then(|file| cancel::apart(|| self.files.place(state.placed, file))) {
                 Ok(()) => state.placed += 1,
                 Err(error) => state.failure = Some(error),
@@ -189,9 +192,9 @@ impl<F: Format> Background<F> {
         }
     }
 
-    /// The error of the file that is next, if it could not be opened for now. Opening it begins again, and so does opening those after
-    /// it that have failed too.
-    fn open_again(self: &Arc<Self>, state: &mut State<F::File>) -> Option<Error> {
+    /// Takes the error of the next file if opening it failed temporarily, and starts opening it
+    /// again, along with all later files that failed likewise.
+    fn open_again(self: &Arc<Self>, state: &mut OpeningState<F::File>) -> Option<Error> {
         let failed = |opened: &mut Result<F::File>| opened.as_ref().is_err_and(Error::may_pass);
         let error = state.opened.front_mut()?.take_if(failed)?.err();
         for (place, opened) in state.opened.iter_mut().enumerate() {
@@ -203,14 +206,14 @@ impl<F: Format> Background<F> {
         error
     }
 
-    /// Whether all chunks of the first `placed` files, which have their places, are known.
+    /// Whether all chunks of the first `placed` files, which have positions, are known.
     fn is_known(&self, placed: usize) -> bool {
         let last = placed.checked_sub(1).and_then(|last| self.files.get(last));
         last.is_none_or(|last| last.file.index_progress().all)
     }
 
     /// Whether the next file should be opened now.
-    fn wants_more(&self, state: &State<F::File>) -> bool {
+    fn wants_more(&self, state: &OpeningState<F::File>) -> bool {
         let begun = state.placed + state.opened.len();
         let is_near =
             begun <= state.used + 1 || state.ahead < BYTES_AHEAD && begun - state.used < FILES_AHEAD;
@@ -219,7 +222,7 @@ impl<F: Format> Background<F> {
         begun < self.sizes.len() && is_near && is_next
     }
 
-    /// Opens a file: a job of the pool.
+    /// Opens a file. Runs as a job of the pool.
     fn open(self: &Arc<Self>, number: usize) {
         if self.state.lock().failure.is_some() {
             return;
@@ -240,7 +243,7 @@ impl<F: Format> Background<F> {
             state.opened[place] = Some(opened);
             self.advance(&mut state);
         } else {
-            // A file that is not needed is closed without the lock.
+            // Close a file that is not needed outside the lock.
             MutexGuard::unlocked(&mut state, || drop(opened));
         }
         self.changed.notify_all();

@@ -1,4 +1,5 @@
-//! Files of a format made for the tests: opened at once or ahead of reading, in any order of events, they are one deserializer.
+//! Tests with an artificial format: whether its files are opened at once or ahead of reading, in
+//! any order of events, they form one deserializer.
 
 use super::*;
 use crate::ctf::{TextOptions, TextStream};
@@ -15,11 +16,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What a file of the tests consists of: lengths of the sequences of its chunks.
+/// The content of a test file: lengths of the sequences of its chunks.
 #[derive(Clone, Default)]
 struct Content {
     chunks: Vec<Vec<u32>>,
-    /// Chunks that are known at first; each further one is known once the one before was asked for.
+    /// Chunks that are known at first; each further one becomes known when it is requested.
     known: usize,
     fails: bool,
 }
@@ -123,7 +124,7 @@ impl Deserializer for TestFile {
         SequenceFacts::PLAIN
     }
 
-    /// Sequences count from 0.
+    /// Numbers sequences from 0.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let first = |chunk: ChunkId| -> usize {
             self.content.chunks[..chunk as usize].iter().map(|chunk| chunk.len()).sum()
@@ -143,11 +144,11 @@ impl Deserializer for TestFile {
     }
 }
 
-/// Opens files whose names are their numbers.
+/// Opens files named by their numbers.
 struct TestFormat {
     contents: Vec<Content>,
     in_turn: bool,
-    /// The numbers of the files in the order in which their opening began.
+    /// The numbers of the files, in the order in which their opening started.
     begun: Arc<Mutex<Vec<usize>>>,
     is_slow: bool,
 }
@@ -194,7 +195,8 @@ impl Format for TestFormat {
     }
 }
 
-/// Files of these sizes, whose names are their numbers. They are sparse, so no size costs anything.
+/// Creates files of these sizes, named by their numbers. They are sparse, so large sizes cost
+/// nothing.
 fn files(folder: &tempfile::TempDir, sizes: &[u64]) -> Vec<String> {
     let path = |number: usize| -> PathBuf { folder.path().join(number.to_string()) };
     for (number, &size) in sizes.iter().enumerate() {
@@ -219,7 +221,7 @@ fn format(contents: &[Content], in_turn: bool, is_slow: bool) -> TestFormat {
 }
 
 #[test]
-fn files_are_one_deserializer_however_they_are_opened() {
+fn files_form_one_deserializer() {
     let pool = Pool::shared().expect("threads");
     for seed in 0..150 {
         let random = &mut Random::new(seed);
@@ -233,7 +235,7 @@ fn files_are_one_deserializer_however_they_are_opened() {
             .install(|| Concat::open(format(&contents, in_turn, false), paths.clone(), rule))
             .expect("good files");
 
-        // One after the other, in the simplest form.
+        // Reference: one file after the other, in the simplest form.
         let mut wanted = Vec::new();
         for (file, content) in contents.iter().enumerate() {
             for (chunk, lengths) in content.chunks.iter().enumerate() {
@@ -291,7 +293,7 @@ fn check(concat: &Concat<TestFormat>, wanted: &[(Vec<u32>, Vec<SequenceKey>)], r
     let mut got = Vec::new();
     concat.keys(&ids, &mut got);
     assert_eq!(got, keys);
-    // In any order, as minibatches have them.
+    // In any order, as in minibatches.
     let order: Vec<usize> = (0..ids.len()).map(|_| random.range(0, ids.len() as u64) as usize).collect();
     got.clear();
     concat.reported_keys(&order.iter().map(|&at| ids[at]).collect::<Vec<_>>(), false, &mut got);
@@ -304,7 +306,7 @@ fn check(concat: &Concat<TestFormat>, wanted: &[(Vec<u32>, Vec<SequenceKey>)], r
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_an_error_where_it_begins() {
+fn unopenable_file_fails_at_its_first_chunk() {
     let pool = Pool::shared().expect("threads");
     let good = Content { chunks: vec![vec![1]; 2], known: 2, fails: false };
     let bad = Content { fails: true, ..Content::default() };
@@ -324,7 +326,7 @@ fn a_file_that_cannot_be_opened_is_an_error_where_it_begins() {
 }
 
 #[test]
-fn files_are_opened_no_further_ahead_than_needed() {
+fn files_are_opened_only_a_little_ahead() {
     let pool = Pool::shared().expect("threads");
     let contents = vec![Content { chunks: vec![vec![1]], known: 1, fails: false }; 12];
     let folder = tempfile::tempdir().expect("a folder");
@@ -335,14 +337,14 @@ fn files_are_opened_no_further_ahead_than_needed() {
     let concat = pool.install(open).expect("good files");
     for chunk in 0..12 {
         concat.chunk(chunk).expect("a good file");
-        // Three files of 60 MB are the first that have 128 MB or more.
+        // Three files of 60 MB are needed to reach 128 MB.
         assert!(begun.lock().iter().all(|&number| number <= chunk as usize + 3));
     }
     assert_eq!(begun.lock().len(), 12);
 }
 
 #[test]
-fn a_cancelled_reader_opens_nothing_more() {
+fn cancelled_reader_stops_opening() {
     let pool = Pool::shared().expect("threads");
     assert!(pool::threads() > 0);
     let contents = vec![Content { chunks: vec![vec![1]], known: 1, fails: false }; 40];
@@ -356,10 +358,10 @@ fn a_cancelled_reader_opens_nothing_more() {
     assert!(concat.files.format.begun.lock().len() < 30);
 }
 
-/// Searches run in parallel, and one that sorts keys on the pool may run others on its thread, which would wait for it. So all
-/// files are sorted before.
+/// Searches run in parallel, and a search that sorts keys on the pool may run others on its thread,
+/// which would then wait for it. So all files are sorted beforehand.
 #[test]
-fn all_files_are_sorted_before_keys_are_looked_up_in_parallel() {
+fn all_files_are_sorted_before_parallel_lookups() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in ["0.ctf", "1.ctf"] {
         let text: String = (0..100).map(|line| format!("{} |x 1\n", (line * 37) % 100)).collect();

@@ -1,4 +1,4 @@
-//! What to do about a failure, where that depends on more of the file than the parser sees.
+//! Advice on failures, where it depends on more of the file than the parser sees.
 
 use super::parse::report::{Cause, Failure};
 use super::parse::rules::{Rules, is_non_printable, is_value_delimiter};
@@ -8,23 +8,23 @@ use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::message::spelling::nearest;
 use std::collections::BTreeSet;
 
-/// Bytes at the start of a file whose names are listed.
+/// Bytes at the start of a file that are searched for names.
 const SEARCHED: usize = 1 << 20;
 
-/// Bytes of a line that are looked at.
+/// Bytes of a line that are examined.
 const OF_LINE: usize = 64 << 10;
 
-/// Most names that a message lists.
+/// Maximum number of names in a message.
 const LISTED: usize = 20;
 
-/// What to do about a last line that is not complete.
+/// Advice on a truncated last line.
 const CUT: &str =
-    "The file ends in this sequence, without a line break: it seems to be cut. Write or copy it again.";
+    "The file ends in this sequence, without a line break: it seems to be truncated. Write or copy it again.";
 
-/// Most bytes of a name.
+/// Names of this many bytes or more are ignored.
 const LONGEST: usize = 64;
 
-/// What to do about a failure, as whole sentences. Empty if nothing is known.
+/// Returns advice on a failure, in whole sentences; empty if there is none.
 pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> String {
     let advice = match (failure.cause(), failure.stream()) {
         (Cause::EmptyStream, Some(stream)) => of_empty_stream(file, rules, stream, failure.is_cut()),
@@ -36,7 +36,7 @@ pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> S
     if advice.is_empty() { FileFormat::explain(file, FileFormat::is_ctf) } else { advice }
 }
 
-/// A stream has no sample in a sequence.
+/// Returns advice on a stream that has no sample in a sequence.
 fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize, is_cut: bool) -> String {
     match of_missing_name(file, rules, stream) {
         Some(advice) if !advice.is_empty() => advice,
@@ -50,7 +50,8 @@ fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize, is_cut: bool) 
     }
 }
 
-/// What to do about a stream whose name the file does not have at its start: empty if it does. None if there are no names.
+/// Returns advice on a stream whose name is missing at the start of the file: empty if the name is
+/// there, `None` if there are no names at all.
 pub(super) fn of_missing_name(file: &DataFile, rules: &Rules, stream: usize) -> Option<String> {
     let alias = String::from_utf8_lossy(&rules.streams[stream].alias);
     let found = names_in(&read(file, 0, SEARCHED));
@@ -69,7 +70,7 @@ pub(super) fn of_missing_name(file: &DataFile, rules: &Rules, stream: usize) -> 
     Some(format!("The file has no samples named '|{alias}'. Its names are {listed}.{suggested}"))
 }
 
-/// A line has no sample of any stream.
+/// Returns advice on a line that has no sample of any stream.
 fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> String {
     let text = read(file, offset, OF_LINE);
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -80,7 +81,7 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
     }
     let found = names_in(line);
     if found.is_empty() && samples.starts_with(b"|#") {
-        return "The line has a comment only: remove it, or put the comment into a line with samples."
+        return "The line has only a comment: remove it, or put the comment into a line with samples."
             .to_owned();
     }
     if found.is_empty() {
@@ -88,9 +89,9 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
     }
     let of_streams: Vec<_> =
         rules.streams.iter().map(|stream| format!("'|{}'", String::from_utf8_lossy(&stream.alias))).collect();
-    // The stream whose name is likest to one of the file's.
-    let likest = |stream: &usize| nearest_to(&rules.streams[*stream].alias, &found).is_some();
-    let stream = (0..rules.streams.len()).find(likest).unwrap_or(0);
+    // The first stream whose name resembles one of the file's.
+    let resembles = |stream: &usize| nearest_to(&rules.streams[*stream].alias, &found).is_some();
+    let stream = (0..rules.streams.len()).find(resembles).unwrap_or(0);
     let (listed, suggested) = listing(&found, rules, stream);
     format!(
         "The streams that are read have samples named {}; the line has {listed}.{suggested}",
@@ -98,7 +99,7 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
     )
 }
 
-/// A name was expected and something else found: the character before it may be what ended the sample.
+/// Returns advice on a missing name: the character before `offset` may have ended the sample.
 pub(super) fn of_byte_before(file: &DataFile, offset: u64) -> String {
     let start = offset.saturating_sub(OF_LINE as u64);
     let before = read(file, start, (offset - start) as usize);
@@ -109,10 +110,10 @@ pub(super) fn of_byte_before(file: &DataFile, offset: u64) -> String {
     of_end(&before[before.len() - count..], start + (before.len() - count) as u64)
 }
 
-/// A sample has fewer values than it should: the character at the place where it ended may be none
-/// that separates values.
+/// Returns advice on a sample with too few values: the character at which it ended may not be a
+/// separator.
 pub(super) fn of_byte_at(file: &DataFile, offset: u64) -> String {
-    /// Bytes of a character.
+    /// Maximum length of a UTF-8 character in bytes.
     const LONGEST_CHARACTER: usize = 4;
     let text = read(file, offset, LONGEST_CHARACTER);
     let first =
@@ -125,7 +126,7 @@ pub(super) fn of_byte_at(file: &DataFile, offset: u64) -> String {
     }
 }
 
-/// A text that has ended a sample although it should not.
+/// Says which unexpected text ended a sample.
 fn of_end(text: &[u8], place: u64) -> String {
     match text.first() {
         None => String::new(),
@@ -142,13 +143,13 @@ fn of_end(text: &[u8], place: u64) -> String {
     }
 }
 
-/// The names as a list, and a sentence that suggests one of them for a stream.
+/// Returns the names as a list, and a sentence that suggests one of them for a stream.
 fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, String) {
     let rule = &rules.streams[stream];
     let listed: Vec<_> = found.iter().take(LISTED).map(|name| format!("'{name}'")).collect();
     let more = if found.len() > LISTED { " ..." } else { "" };
     let meant = nearest_to(&rule.alias, found);
-    let question = meant.as_ref().map_or_else(String::new, |meant| format!(" Is '{meant}' meant?"));
+    let question = meant.as_ref().map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
     let usable = |name: &&String| name.is_ascii();
     let mut advice = String::new();
     if let Some(example) = meant.as_ref().or(found.iter().find(usable)).filter(usable) {
@@ -163,13 +164,13 @@ fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, S
     (format!("{}{more}", listed.join(", ")), format!("{question}{advice}"))
 }
 
-/// The name that a stream's alias may stand for.
+/// Returns the name that is most similar to a stream's alias.
 fn nearest_to(alias: &[u8], found: &BTreeSet<String>) -> Option<String> {
     let known = found.iter().map(String::as_str).collect();
     nearest(&String::from_utf8_lossy(alias).to_ascii_lowercase(), &known).map(str::to_owned)
 }
 
-/// Up to `size` bytes of a file. Empty if it cannot be read.
+/// Reads up to `size` bytes of a file; empty if it cannot be read.
 fn read(file: &DataFile, offset: u64, size: usize) -> Vec<u8> {
     let mut text = vec![0; size];
     let count = file.read_at(offset, &mut text).unwrap_or(0);
@@ -177,7 +178,7 @@ fn read(file: &DataFile, offset: u64, size: usize) -> Vec<u8> {
     text
 }
 
-/// The names of samples in a text.
+/// Returns the names of samples in a text.
 fn names_in(text: &[u8]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for bar in memchr::memchr_iter(b'|', text) {

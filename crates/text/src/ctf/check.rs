@@ -1,10 +1,10 @@
-//! Checking a chunk: the parsers read it as for loading, and everything that they note is reported with its line, where loading
-//! would stop at the first failure. No data are kept.
+//! Checks of a chunk: the parsers read it as they do for loading, but all findings are reported
+//! with their lines, where loading stops at the first failure. No data is kept.
 
 use super::parse::fast::FRONT;
 use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice, unusual};
-use crate::ctf::MOST_ERRORS;
+use crate::ctf::MAX_ERRORS;
 use crate::ctf::index::SequenceSpan;
 use crate::ctf::parse::collect::Note;
 use crate::ctf::parse::output::Column;
@@ -23,22 +23,22 @@ use cntk_reader_core::stream::ElementType;
 use rayon::prelude::*;
 use std::ops::{Bound, Range};
 
-/// Bytes that are searched for line breaks at once.
+/// Bytes searched for line breaks at once.
 const BLOCK: usize = 1 << 20;
 
-/// Most offsets whose lines are remembered.
-const MOST_KNOWN: usize = 4096;
+/// Maximum number of offsets whose lines are remembered.
+const MAX_KNOWN: usize = 4096;
 
-/// What to do about a sequence without a sample of a stream.
+/// Detail of a finding about a sequence without a sample of a stream.
 const NEEDS_SAMPLE: &str = "Each stream needs a sample in each sequence.";
 
-/// A legal id that CNTK would not read without further settings.
+/// Message about a legal id that CNTK reads only with further settings.
 const TEXT_ID: &str = "The id of the sequence is text.";
 const TEXT_ID_IN_CNTK: &str =
     "CNTK 2.7 itself reads such a file only if ‹max_malformed› is at least the number of its lines.";
 
 impl TextFile {
-    /// Checks a chunk; lists at most `most` findings.
+    /// Checks a chunk and lists at most `most` findings.
     pub(super) fn check(&self, id: ChunkId, most: usize) -> ChunkCheck {
         let check = match self.element {
             ElementType::Double => self.check_as::<f64>(id, most),
@@ -97,12 +97,12 @@ impl TextFile {
             let mut report = Report::collecting(&self.rules, most);
             let Scratch { text, output } = scratch;
             let spans = self.index.spans(id, sequences.clone());
-            let go_on = |_, output: &mut segment::Output<T>, report: &mut Report<'_>| {
+            let continue_after = |_, output: &mut segment::Output<T>, report: &mut Report<'_>| {
                 output.skip();
-                report.go_on();
+                report.tolerate_stop();
                 Ok(())
             };
-            // Nothing stops it: every failure is collected.
+            // Never stops early: all failures are collected.
             let _stop = segment::parse_on(
                 &self.rules,
                 &self.fast,
@@ -110,7 +110,7 @@ impl TextFile {
                 (text, length, start),
                 output,
                 &mut report,
-                go_on,
+                continue_after,
             )?;
             let spans: Vec<SequenceSpan> = self.index.spans(id, sequences.clone()).collect();
             let whole = (&text[FRONT..FRONT + length], start);
@@ -170,8 +170,8 @@ impl TextFile {
         })
     }
 
-    /// By stream, the first sample that has an index more than once, and the number of these
-    /// samples. `text` is that of the segment, which begins at an offset of the file.
+    /// By stream, returns the first sample with a repeated index and the number of such samples.
+    /// `text` is the segment's text, and its offset in the file.
     fn repeats<T: Scratched>(
         &self,
         output: &segment::Output<T>,
@@ -190,7 +190,7 @@ impl TextFile {
             }
             let (sample, index, count) = found?;
             let mut finding = repeated_index(&rule.name, index).in_file(&self.rules.file);
-            // The last sequence that begins with this sample or before it.
+            // The last sequence that begins at or before this sample.
             let first =
                 column.sequence_offsets.partition_point(|&first| first as usize <= sample).checked_sub(1)?;
             let within = sample - column.sequence_offsets[first] as usize;
@@ -209,7 +209,8 @@ impl TextFile {
     }
 
     fn finding(&self, report: &Report<'_>, note: &Note, id: ChunkId, sequences: &Range<u32>) -> Finding {
-        // The parser notices at the end of a sequence what the sequence lacks; users look for it at its beginning.
+        // The parser notices missing samples at the end of a sequence; users look for them at its
+        // beginning.
         let offset = match note.cause.is_of_sequence() {
             true => self.sequence_before(id, sequences, note.offset),
             false => note.offset,
@@ -224,7 +225,7 @@ impl TextFile {
         finding
     }
 
-    /// Notes of a segment, counted by kind and stream.
+    /// Counts the notes of a segment by kind and stream.
     fn notes(&self, found: Vec<unusual::Found>) -> Vec<CountedNote> {
         let mut notes = Vec::new();
         for (kind, offset, context) in found {
@@ -242,9 +243,10 @@ impl TextFile {
         notes
     }
 
-    /// The finding that a file has textual ids: a note, unless they are errors and not all errors are tolerated.
+    /// Completes the finding that a file has textual ids: a note if they are accepted; otherwise a
+    /// warning if all errors are tolerated, and an error if not.
     fn text_id(&self, mut finding: Finding) -> Finding {
-        let is_tolerated = self.rules.max_errors >= MOST_ERRORS.into();
+        let is_tolerated = self.rules.max_errors >= MAX_ERRORS.into();
         finding.severity = match (self.rules.refuses_text_ids, is_tolerated) {
             (false, _) => Severity::Note,
             (true, true) => Severity::Warning,
@@ -257,7 +259,7 @@ impl TextFile {
         finding
     }
 
-    /// Explains at the first sequence that lacks a stream that the file has no samples of its name at all.
+    /// If the whole file lacks samples of a stream, says so at the first sequence that lacks them.
     fn explain_missing_names(&self, file: &DataFile, findings: &mut [Finding]) {
         for (number, stream) in self.rules.streams.iter().enumerate() {
             let lacks = |finding: &&mut Finding| {
@@ -272,7 +274,7 @@ impl TextFile {
         }
     }
 
-    /// The offset of the last sequence that begins before `offset`.
+    /// Returns the offset of the last sequence that begins before `offset`.
     fn sequence_before(&self, id: ChunkId, sequences: &Range<u32>, offset: u64) -> u64 {
         let start = |index: u32| self.index.spans(id, index..index + 1).next().map_or(0, |span| span.offset);
         let (mut low, mut high) = (sequences.start, sequences.end);
@@ -283,7 +285,8 @@ impl TextFile {
         start(low)
     }
 
-    /// Puts findings into the order of the file, and gives each its line. Without lines if the file cannot be read again.
+    /// Sorts findings by their place in the file and sets their lines. The lines are left out if
+    /// the file cannot be read again.
     fn number_lines(&self, file: &DataFile, findings: &mut [Finding]) {
         findings.sort_by_key(|finding| finding.location.offset);
         let offset_of = |finding: &Finding| finding.location.offset.unwrap_or(0);
@@ -305,12 +308,13 @@ impl TextFile {
             finding.location.line = Some(breaks + 1);
         }
         let mut known = self.known_lines.lock();
-        if known.len() < MOST_KNOWN {
+        if known.len() < MAX_KNOWN {
             known.insert(at, breaks);
         }
     }
 
-    /// The last offset before this one whose line is known, and the line breaks before it.
+    /// Returns the last offset up to `offset` whose line is known, and the number of line breaks
+    /// before it.
     fn known_line(&self, offset: u64) -> (u64, u64) {
         let known = self.known_lines.lock();
         let before = known.range((Bound::Unbounded, Bound::Included(offset)));
@@ -318,10 +322,10 @@ impl TextFile {
     }
 }
 
-/// Names characters that have ended samples although they look like blanks or digits, in the first
+/// Names characters that ended samples although they look like blanks or digits, in the first
 /// findings of a chunk.
 fn explain_ends(file: &DataFile, findings: &mut [Finding]) {
-    /// Findings that are explained: each takes a look at the file.
+    /// Maximum number of findings that are explained; each one reads the file.
     const EXPLAINED: usize = 20;
     let [no_prefix, short] =
         [Cause::NoPrefix(0), Cause::ShortSample { dim: 0, values: 0 }].map(|cause| cause.remedy());
@@ -338,7 +342,8 @@ fn explain_ends(file: &DataFile, findings: &mut [Finding]) {
     }
 }
 
-/// Where sample number `number` of the stream with this alias is in the text of a sequence.
+/// Returns the offset of sample `number` (from 0) of the stream with this alias in the text of a
+/// sequence.
 fn sample_at(text: &[u8], alias: &[u8], number: usize) -> Option<usize> {
     let is_sample = |&pipe: &usize| {
         let rest = &text[pipe + 1..];

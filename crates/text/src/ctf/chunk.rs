@@ -15,52 +15,56 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct TextChunk {
     pub(super) shared: Arc<TextFile>,
     pub(super) id: ChunkId,
-    /// A segment has `1 << shift` sequences.
+    /// Binary logarithm of the number of sequences in a segment.
     pub(super) shift: u32,
     pub(super) segments: Vec<Segment>,
-    /// More errors than the file may have ended reading.
+    /// Whether reading ended because of more errors than the file may have.
     pub(super) exceeds: bool,
-    /// The failure that ended reading. It is reported unless the errors before it already exceed the tolerated number.
+    /// The failure that ended reading. It is reported unless the errors before it already exceed
+    /// the limit.
     pub(super) fatal: Option<Failure>,
     /// Whether [`ChunkErrors::commit`] has counted this chunk's errors.
     pub(super) committed: AtomicBool,
-    /// How many errors that were.
+    /// Number of errors that it counted.
     pub(super) counted: AtomicU64,
 }
 
-/// How often CNTK tries to load a chunk that fails. It counts the errors of every attempt.
+/// Number of times that CNTK tries to load a failing chunk. It counts the errors of every attempt.
 const ATTEMPTS: u64 = 5;
 
 impl TextChunk {
-    /// Errors of all segments, with the one that ended reading because it was one too many.
+    /// Number of errors in all segments, including the one that exceeded the limit and ended
+    /// reading.
     fn errors(&self) -> u64 {
         let one_more = |segment: &Segment| u64::from(segment.stop.as_ref().is_some_and(|stop| !stop.fatal));
         self.segments.iter().map(|segment| segment.errors + one_more(segment)).sum()
     }
 
-    /// Sequences of all segments that were left out because a stream has no sample in them.
+    /// Number of sequences in all segments that were left out because a stream has no sample in
+    /// them.
     fn skipped(&self) -> u64 {
         self.segments.iter().map(|segment| segment.skipped.len() as u64).sum()
     }
 
-    /// Whether reading ended before the end of the chunk: nothing is delivered.
+    /// Whether reading ended before the end of the chunk. Such a chunk delivers nothing.
     fn is_cut(&self) -> bool {
         self.fatal.is_some() || self.exceeds
     }
 
-    /// Whether it has errors, or sequences that were left out.
+    /// Whether the chunk has errors, or sequences that were left out.
     fn has_errors(&self) -> bool {
         self.is_cut() || self.segments.iter().any(|segment| segment.errors > 0 || !segment.skipped.is_empty())
     }
 
-    /// Adds to the file's count of sequences that were left out, and logs both numbers.
+    /// Adds to the file's count of left-out sequences, and logs both numbers when the total has
+    /// doubled.
     fn count_skipped(&self, skipped: u64) {
         if skipped == 0 {
             return;
         }
         let common = &self.shared.common;
         let all = common.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
-        // Ever more rarely: sweep after sweep has the same.
+        // Every sweep leaves out the same sequences, so the log gets sparser.
         let is_due = |reported| has_doubled(all, reported).then_some(all);
         if common.skipped_reported.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_err() {
             return;
@@ -76,7 +80,7 @@ impl TextChunk {
         );
     }
 
-    /// The segment of a sequence, and the number of the sequence in it; or why there is none.
+    /// Returns the segment of a sequence and its number in that segment, or why there is no data.
     #[inline(always)]
     fn find(&self, index: u32) -> std::result::Result<(&Segment, u32), Loaded<'static>> {
         if self.is_cut() {
@@ -90,12 +94,12 @@ impl TextChunk {
         Ok((segment, index))
     }
 
-    /// The data of a sequence of a segment in a stream.
+    /// Returns the data of a segment's sequence in a stream.
     #[inline(always)]
     fn view<'a>(&self, segment: &'a Segment, stream: usize, index: u32) -> Loaded<'a> {
-        let part = &segment.parts[stream];
+        let layout = &segment.layouts[stream];
         let arena = &segment.arena;
-        let (first, end) = match part.sequence_offsets {
+        let (first, end) = match layout.sequence_offsets {
             None => (index as usize, index as usize + 1),
             Some(offsets) => {
                 let offsets = arena.get::<u32>(offsets, index as usize, 2);
@@ -104,9 +108,9 @@ impl TextChunk {
         };
         let rule = &self.shared.rules.streams[stream];
         let samples = end - first;
-        let form = part.form;
+        let form = layout.form;
         let size = form.size(rule.element.size());
-        let values = |from: usize, count: usize| match part.values {
+        let values = |from: usize, count: usize| match layout.values {
             Some(values) => arena.bytes_of(values, from, count, size),
             None => implied::ones(count, size),
         };
@@ -119,19 +123,19 @@ impl TextChunk {
                 kind: ViewKind::Dense,
             });
         }
-        let (offsets, from, count) = match part.offsets {
+        let (offsets, from, count) = match layout.offsets {
             Some(offsets) => {
                 let offsets = arena.get::<u32>(offsets, first, samples + 1);
                 (offsets, offsets[0] as usize, (offsets[samples] - offsets[0]) as usize)
             }
             None => (implied::offsets(samples), first, samples),
         };
-        let indices = arena.bytes_of(part.indices, from, count, if part.narrow_indices { 2 } else { 4 });
+        let indices = arena.bytes_of(layout.indices, from, count, if layout.narrow_indices { 2 } else { 4 });
         let kind = ViewKind::Sparse(SparseView {
             indices,
-            narrow: part.narrow_indices,
+            narrow: layout.narrow_indices,
             offsets,
-            single: part.offsets.is_none(),
+            single: layout.offsets.is_none(),
         });
         Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, kind })
     }
@@ -156,8 +160,9 @@ impl LeafChunk for TextChunk {
         }
     }
 
-    // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's
-    // index. Each step misses the cache when sequences come from all over the window.
+    // Finding the data of a sparse sequence takes three dependent reads: its first sample, that
+    // sample's first entry, and the entry's index. Each one misses the cache when sequences are
+    // randomized over a window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
         if self.is_cut() {
             return;
@@ -165,20 +170,20 @@ impl LeafChunk for TextChunk {
         let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
         let index = (index & ((1 << self.shift) - 1)) as usize;
         let arena = &segment.arena;
-        for (part, rule) in segment.parts.iter().zip(&self.shared.rules.streams) {
-            match (ahead, part.sequence_offsets) {
+        for (layout, rule) in segment.layouts.iter().zip(&self.shared.rules.streams) {
+            match (ahead, layout.sequence_offsets) {
                 (Ahead::Far, Some(offsets)) => arena.prefetch::<u32>(offsets, index),
                 (Ahead::Far, None) => {
-                    if let (None, Some(offsets)) = (rule.delivered, part.offsets) {
+                    if let (None, Some(offsets)) = (rule.delivered, layout.offsets) {
                         arena.prefetch::<u32>(offsets, index);
                     }
                 }
                 (Ahead::Near, Some(offsets)) if rule.delivered.is_none() => {
                     let first = arena.get::<u32>(offsets, index, 1)[0] as usize;
-                    match part.offsets {
+                    match layout.offsets {
                         Some(offsets) => arena.prefetch::<u32>(offsets, first),
-                        None if part.narrow_indices => arena.prefetch::<u16>(part.indices, first),
-                        None => arena.prefetch::<u32>(part.indices, first),
+                        None if layout.narrow_indices => arena.prefetch::<u16>(layout.indices, first),
+                        None => arena.prefetch::<u32>(layout.indices, first),
                     }
                 }
                 _ => {}
@@ -197,7 +202,8 @@ impl ChunkErrors for TextChunk {
             return Ok(());
         }
         let (errors, skipped) = (self.errors(), self.skipped());
-        // The chunk was loaded once, so its errors count once, however often windows need it while it stays in memory.
+        // The chunk was loaded once, so its errors count once, however often windows need it while
+        // it stays in memory.
         if self.committed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -209,8 +215,8 @@ impl ChunkErrors for TextChunk {
                 *left = left.saturating_sub(errors);
             }
             self.counted.store(before - *left, Ordering::Relaxed);
-            // The place is that of the first attempt, or the last error where that one failed
-            // otherwise.
+            // Report the error that exceeds the limit in the first attempt, or the last error if
+            // only a later attempt exceeds it.
             is_broken.then(|| before.min(errors - 1))
         };
         match (broken, &self.fatal) {

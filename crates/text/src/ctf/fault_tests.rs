@@ -1,4 +1,4 @@
-//! Reads that fail now and then, while a text file is indexed and while it is parsed.
+//! Transient read errors while a text file is indexed or parsed.
 
 use super::TextDeserializer;
 use crate::ctf::{TextOptions, TextStream};
@@ -11,7 +11,7 @@ use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{ErrorKind, Result};
 use std::sync::Arc;
 
-/// A file of lines `N |x N`, in a folder of its own.
+/// Writes a file of lines `N |x N` to a temporary folder.
 fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.ctf").to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ fn open(options: &TextOptions) -> Result<TextDeserializer> {
     pool.install(|| TextDeserializer::open(options, &Arc::new(Corpus::Numeric)))
 }
 
-/// The values of all chunks, in order.
+/// Returns the values of all chunks, in order.
 fn values(deserializer: &TextDeserializer) -> Result<Vec<f32>> {
     let mut values = Vec::new();
     for (id, info) in (0..).zip(deserializer.chunks()) {
@@ -66,13 +66,13 @@ fn counting(count: usize) -> Vec<f32> {
 }
 
 #[test]
-fn indexing_goes_on_after_faults_that_pass() {
+fn indexing_survives_transient_faults() {
     let (_folder, options) = lines(40_000);
     let faults = Faults::of(options.files.name());
     faults.inject(Operation::Open, Fault::Fails(libc::ESTALE), 0, 3);
     faults.inject(Operation::State, Fault::Fails(libc::EIO), 1, 4);
     faults.inject(Operation::Read, Fault::Fails(libc::EINTR), 1, 30);
-    // Some in the start of the file, others in the scan.
+    // Some at the start of the file, others during the scan.
     for (errno, after) in [(libc::EIO, 0), (libc::ESTALE, 0), (libc::EAGAIN, 1), (libc::EIO, 1)] {
         faults.inject(Operation::Read, Fault::Fails(errno), after, 1);
     }
@@ -83,7 +83,7 @@ fn indexing_goes_on_after_faults_that_pass() {
 }
 
 #[test]
-fn indexing_ends_with_the_place_where_reading_failed() {
+fn indexing_error_has_the_offset_of_the_failed_read() {
     let (_folder, options) = lines(40_000);
     let faults = Faults::of(options.files.name());
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 2, usize::MAX / 4);
@@ -98,7 +98,7 @@ fn indexing_ends_with_the_place_where_reading_failed() {
 }
 
 #[test]
-fn a_cache_is_read_and_written_in_spite_of_faults() {
+fn cache_survives_transient_faults() {
     let (_folder, options) = lines(2000);
     let options = TextOptions { cache_index: true, ..options };
     assert!(open(&options).is_ok());
@@ -108,13 +108,13 @@ fn a_cache_is_read_and_written_in_spite_of_faults() {
     faults.inject(Operation::Read, Fault::Fails(libc::ESTALE), 0, 4);
     faults.inject(Operation::Read, Fault::Reads(7), 0, 2);
     let deserializer = open(&options).expect("it is opened");
-    // All faults have happened: the cache was read.
+    // All faults were consumed, so the cache was read.
     assert_eq!(faults.left(), 0);
     assert_eq!(values(&deserializer).expect("it loads"), counting(2000));
 }
 
 #[test]
-fn parsing_goes_on_after_faults_that_pass() {
+fn parsing_survives_transient_faults() {
     let (_folder, options) = lines(40_000);
     let deserializer = open(&options).expect("it is indexed");
     let faults = Faults::of(options.files.name());
@@ -126,7 +126,7 @@ fn parsing_goes_on_after_faults_that_pass() {
 }
 
 #[test]
-fn a_chunk_that_cannot_be_read_is_an_error_with_its_offset_and_may_be_loaded_later() {
+fn unreadable_chunk_has_an_offset_and_can_be_retried() {
     let (_folder, options) = lines(40_000);
     let deserializer = open(&options).expect("it is indexed");
     let faults = Faults::of(options.files.name());

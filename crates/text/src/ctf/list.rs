@@ -1,7 +1,7 @@
-//! One text file, or several as one deserializer.
+//! Opening of one text file, or of several as one deserializer.
 
 use super::index::warn_of_repeats;
-use super::{Common, InList, TextDeserializer};
+use super::{ListContext, ListState, TextDeserializer};
 use crate::concat::{Concat, Format, KEY_LIMIT, KeyRule};
 use crate::ctf::TextOptions;
 use cntk_reader_core::Result;
@@ -12,8 +12,9 @@ use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::ChunkId;
 use std::sync::Arc;
 
-/// Opens the files of `options`. Runs on a thread of the pool. With `narrow`, small numbers are stored narrow, as
-/// packers can read them. With `pool`, files are indexed while they are read from front to back.
+/// Opens the files of `options`. Call it on a thread of the pool. With `narrow`, small numbers are
+/// stored in fewer bytes, for packers that can read them. With `pool`, files are indexed as they
+/// are read from front to back.
 pub fn open_files(
     options: &TextOptions,
     corpus: &Arc<Corpus>,
@@ -29,14 +30,14 @@ pub fn open_files(
         };
         return Ok(Arc::new(if narrow { opened.narrow() } else { opened }));
     }
-    // Keys that are text are names, which mean one sequence wherever they stand.
+    // Textual keys are names: they denote the same sequence in every file.
     let rule = match options.shared_ids || !corpus.is_numeric() {
         true => KeyRule::Shared,
         false => KeyRule::PerFile,
     };
     let stays_open = paths.len() <= files::KEPT_OPEN;
-    let list = InList {
-        common: Arc::new(Common::new(options)),
+    let list = ListContext {
+        common: Arc::new(ListState::new(options)),
         key_limit: (rule == KeyRule::PerFile).then_some(KEY_LIMIT),
         warns_of_repeats: rule == KeyRule::PerFile,
         stays_open,
@@ -48,11 +49,11 @@ pub fn open_files(
     })
 }
 
-/// What text files are opened by.
+/// The text format, as [`Concat`] opens its files.
 struct TextFormat {
     options: TextOptions,
     corpus: Arc<Corpus>,
-    list: InList,
+    list: ListContext,
     narrow: bool,
 }
 
@@ -63,7 +64,7 @@ impl Format for TextFormat {
     fn open(&self, path: &str, pool: Option<&Pool>) -> Result<TextDeserializer> {
         let options = TextOptions { files: Files::one(path.to_owned()), ..self.options.clone() };
         let opened = match pool {
-            // An index that is made while the file is read keeps the file open.
+            // An incremental index keeps its file open.
             Some(pool) if self.list.stays_open => {
                 TextDeserializer::open_incremental_in(&self.list, &options, &self.corpus, pool)
             }
@@ -77,7 +78,7 @@ impl Format for TextFormat {
         file.load(chunk)
     }
 
-    /// Texts are numbered in the order in which they appear in the data.
+    /// Textual keys are numbered in the order in which they appear in the data.
     fn opens_in_turn(&self) -> bool {
         matches!(*self.corpus, Corpus::Symbolic(_) | Corpus::Host(_))
     }

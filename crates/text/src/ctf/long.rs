@@ -1,6 +1,8 @@
-//! Sequences of more text than a core's cache holds: read and parsed in pieces of whole lines, so that a thread's buffer stays small.
+//! Sequences with more text than fits into a core's cache: read and parsed in pieces of whole
+//! lines, so that a thread's buffer stays small.
 //!
-//! A surprise ends that: the sequence is read as a whole then, for the exact parser, which has to see where it begins.
+//! Anything unusual ends this: the sequence is then read as a whole, for the exact parser has to
+//! see where it begins.
 
 use super::parse::fast::{FRONT, Fast};
 use super::parse::report::Report;
@@ -10,14 +12,15 @@ use super::{SEGMENT_BYTES, SequenceSpan};
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::compact::Value;
 
-/// Bytes of text of a sequence that is long.
+/// Sequences with more bytes of text than this are long.
 pub const LONG: u64 = 2 * SEGMENT_BYTES;
 
-/// Bytes of text that are read at once.
+/// Bytes of text read at once.
 pub const PIECE: usize = SEGMENT_BYTES as usize;
 
-/// Reads and parses a sequence as the only one of its segment, `piece` bytes at once; false if it has to be read as a whole. `read` reads
-/// from a place of the file on, and says how many bytes there were.
+/// Reads and parses a sequence that is alone in its segment, `piece` bytes at a time. Returns false
+/// if the sequence has to be read as a whole. `read` reads from an offset of the file and returns
+/// the number of bytes that it read.
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -31,7 +34,7 @@ pub fn parse<T: Value>(
     fast.unknown = report.wants_names();
     fast.begin();
     let (mut offset, end) = (span.offset, span.offset + u64::from(span.size));
-    // The bytes of an unfinished line, at the start of the buffer.
+    // Number of bytes of an unfinished line, at the start of the buffer.
     let mut kept = 0;
     while offset < end {
         let size = piece.min((end - offset) as usize);

@@ -1,12 +1,13 @@
 //! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
 //!
-//! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of
-//! `2^n` sequences each. One thread reads and parses a segment into flat arrays ([`parse::fast`],
-//! or [`parse::exact`] for whatever is unusual), which are then copied into memory of their size
-//! ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views of that memory.
+//! The [`index`] records where every sequence is. A chunk is loaded in [`segment`]s of `2^n`
+//! sequences each. One thread reads a segment and parses it into flat arrays ([`parse::fast`],
+//! falling back to [`parse::exact`] for unusual input), which are then copied into memory of
+//! exactly their size ([`cntk_reader_core::memory::compact::arena`]). The [`chunk`] hands out views
+//! of that memory.
 //!
-//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which
-//! they are used. As chunks are loaded in any order, loading only counts the errors of a chunk;
+//! Up to `maxErrors` errors in the data are tolerated, counted in the order in which chunks are
+//! used. As chunks are loaded in any order, loading only counts the errors of each chunk;
 //! [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit) adds them up.
 
 mod advice;
@@ -49,7 +50,7 @@ use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
-pub use options::{MOST_ERRORS, TextOptions, TextStream};
+pub use options::{MAX_ERRORS, TextOptions, TextStream};
 use parse::exact;
 use parse::fast::{FRONT, Fast};
 use parse::report::{Cause, Failure, Report, limit_text};
@@ -62,19 +63,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use warnings::{Counts, Warnings};
 
-/// Bytes of text of a segment, about: enough that starting a task costs little, and few enough that the text and its data
-/// stay in a core's cache.
+/// Approximate size of a segment's text in bytes: large enough that starting a task costs little,
+/// small enough that the text and its data stay in a core's cache.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
-/// The deserializer of a text file.
+/// Deserializer of one text file.
 pub struct TextDeserializer {
     streams: Vec<StreamInfo>,
     shared: Arc<TextFile>,
-    /// Chunks that were loaded, if they are kept in memory.
+    /// Loaded chunks, if they are kept in memory.
     kept: Option<Vec<Mutex<Option<Arc<TextChunk>>>>>,
 }
 
-/// An open file: what the deserializer and its chunks share.
+/// An open file, shared by the deserializer and its chunks.
 struct TextFile {
     rules: Rules,
     fast: Fast,
@@ -83,26 +84,27 @@ struct TextFile {
     element: ElementType,
     /// Whether small numbers are stored narrow.
     narrow: bool,
-    /// Line breaks before some offsets of the file, for checks: see [`check`].
+    /// Number of line breaks before some offsets of the file, for checks: see [`check`].
     known_lines: Mutex<BTreeMap<u64, u64>>,
     warnings: Warnings,
-    common: Arc<Common>,
+    common: Arc<ListState>,
 }
 
-/// What the files of one deserializer have in common.
-struct Common {
+/// State shared by the files of a deserializer.
+struct ListState {
     recycler: Recycler,
-    /// Errors that are still tolerated.
+    /// Number of further errors that are tolerated.
     errors_left: Mutex<u64>,
-    /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
+    /// Number of sequences left out because a stream has no sample in them
+    /// (`strictSequences = false`).
     skipped: AtomicU64,
-    /// The number of them that was logged last.
+    /// Value of `skipped` when it was last logged.
     skipped_reported: AtomicU64,
 }
 
-impl Common {
-    fn new(options: &TextOptions) -> Common {
-        Common {
+impl ListState {
+    fn new(options: &TextOptions) -> ListState {
+        ListState {
             recycler: Recycler::default(),
             errors_left: Mutex::new(options.max_errors.into()),
             skipped: AtomicU64::new(0),
@@ -111,49 +113,50 @@ impl Common {
     }
 }
 
-/// What a file has to know of the list that it is in.
-struct InList {
-    common: Arc<Common>,
-    /// The file's keys have to be less than this.
+/// Settings that a file gets from the list it belongs to.
+struct ListContext {
+    common: Arc<ListState>,
+    /// Exclusive upper bound of the file's keys.
     key_limit: Option<SequenceKey>,
-    /// Whether a warning names keys that several sequences have.
+    /// Whether to warn about keys that several sequences share.
     warns_of_repeats: bool,
-    /// Whether the file stays open.
+    /// Whether the file stays open between reads.
     stays_open: bool,
 }
 
-impl InList {
-    /// Of a file that is the only one.
-    fn alone(options: &TextOptions) -> InList {
-        let common = Arc::new(Common::new(options));
-        InList { common, key_limit: None, warns_of_repeats: true, stays_open: true }
+impl ListContext {
+    /// Settings of a file that is opened alone.
+    fn alone(options: &TextOptions) -> ListContext {
+        let common = Arc::new(ListState::new(options));
+        ListContext { common, key_limit: None, warns_of_repeats: true, stays_open: true }
     }
 }
 
 impl TextDeserializer {
-    /// Opens and indexes the file. Runs on a thread of the library's pool.
+    /// Opens and indexes the file. Call it on a thread of the library's pool.
     pub fn open(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
-        Self::open_in(&InList::alone(options), options, corpus)
+        Self::open_in(&ListContext::alone(options), options, corpus)
     }
 
-    /// [`TextDeserializer::open`] of one of several files.
-    fn open_in(list: &InList, options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+    /// [`TextDeserializer::open`] for one of several files.
+    fn open_in(list: &ListContext, options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
         Self::open_by(list, options, corpus, |file, options| Index::open(file, options, corpus))
     }
 
-    /// Opens the file, and indexes it while it is read from front to back. Runs on a thread of the pool.
+    /// Opens the file and indexes it as it is read from front to back. Call it on a thread of the
+    /// pool.
     pub(crate) fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
-        Self::open_incremental_in(&InList::alone(options), options, corpus, pool)
+        Self::open_incremental_in(&ListContext::alone(options), options, corpus, pool)
     }
 
-    /// [`TextDeserializer::open_incremental`] of one of several files.
+    /// [`TextDeserializer::open_incremental`] for one of several files.
     fn open_incremental_in(
-        list: &InList,
+        list: &ListContext,
         options: &TextOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
     ) -> Result<Self> {
-        // The list of chunks that are kept has its length from the start.
+        // The table of kept chunks has an entry for every chunk, so all of them must be known.
         if options.keep_data_in_memory {
             return Self::open_in(list, options, corpus);
         }
@@ -162,7 +165,7 @@ impl TextDeserializer {
         })
     }
 
-    /// [`TextDeserializer::open_incremental`] with steps of another size.
+    /// [`TextDeserializer::open_incremental`] with the given step size.
     #[cfg(any(test, feature = "test-support"))]
     pub fn open_in_steps(
         options: &TextOptions,
@@ -170,13 +173,14 @@ impl TextDeserializer {
         pool: &Pool,
         step: u64,
     ) -> Result<Self> {
-        Self::open_by(&InList::alone(options), options, corpus, |file, options| {
+        Self::open_by(&ListContext::alone(options), options, corpus, |file, options| {
             Index::open_in_steps(file, options, corpus, pool, step)
         })
     }
 
-    /// Allows small numbers to be stored narrow ([`cntk_reader_core::memory::compact::narrow`]), as
-    /// packers can read them. To be called before anything is loaded.
+    /// Allows small numbers to be stored in fewer bytes
+    /// ([`cntk_reader_core::memory::compact::narrow`]), for packers that can read them. Call it
+    /// before anything is loaded.
     #[must_use]
     pub(crate) fn narrow(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -186,7 +190,7 @@ impl TextDeserializer {
     }
 
     fn open_by(
-        list: &InList,
+        list: &ListContext,
         options: &TextOptions,
         corpus: &Arc<Corpus>,
         index: impl FnOnce(&DataFile, &IndexOptions) -> Result<Index>,
@@ -208,7 +212,7 @@ impl TextDeserializer {
         rules: Rules,
         handle: FileHandle,
         index: Index,
-        common: Arc<Common>,
+        common: Arc<ListState>,
     ) -> Result<Self> {
         let kept = options
             .keep_data_in_memory
@@ -244,13 +248,13 @@ impl ChunkTable for TextDeserializer {
 }
 
 impl TextDeserializer {
-    /// Loads a chunk.
+    /// Loads a chunk, or returns it if it is kept in memory.
     pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let Some(kept) = &self.kept else {
             return Ok(Arc::new(self.shared.load(chunk)?));
         };
-        // Not locked during loading: a thread that waits for others takes up other jobs of the pool, and one of these may load
-        // the same chunk. If two threads load it, the chunk of the first is kept.
+        // The lock is not held during loading: a thread that waits runs other jobs of the pool, and
+        // one of them may load the same chunk. If two threads load it, the first to finish is kept.
         if let Some(loaded) = &*kept[chunk as usize].lock() {
             return Ok(loaded.clone());
         }
@@ -356,9 +360,10 @@ impl Deserializer for TextDeserializer {
 }
 
 impl TextFile {
-    /// Loads a chunk. One with more errors than the file may have fails in
-    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit): that depends on the
-    /// chunks before it which error is one too many, and later chunks find none left.
+    /// Loads a chunk. Too many errors are reported by
+    /// [`ChunkErrors::commit`](cntk_reader_core::format::ChunkErrors::commit), not here: which
+    /// error exceeds the limit depends on the chunks used before this one. After that, every chunk
+    /// with an error fails.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         let file = self.handle.get()?;
         file.if_unchanged(match self.element {
@@ -373,8 +378,8 @@ impl TextFile {
         let size = 1u64 << shift;
         let count = u64::from(sequences).div_ceil(size) as u32;
         let mut outcomes = room::with_capacity(count as usize, room::CHUNK)?;
-        // Each segment is a task of its own, so that no thread is left with several when the others have none: first sweeps by
-        // two threads take 0.94 to 0.98 of the time.
+        // One task per segment, so that no thread is left with several segments while others are
+        // idle (first sweeps by two threads are 2 to 6 % faster).
         (0..count)
             .into_par_iter()
             .with_max_len(1)
@@ -382,7 +387,7 @@ impl TextFile {
             .collect_into_vec(&mut outcomes);
         let mut segments = room::try_collect(outcomes, room::CHUNK)?;
 
-        // From here on everything is as if the segments had been read one after the other.
+        // From here on, everything is as if the segments had been read one after the other.
         let tolerated = self.rules.max_errors;
         let mut errors = 0;
         let mut fatal = None;
@@ -421,7 +426,7 @@ impl TextFile {
         }
     }
 
-    /// The power of two of sequences in a segment: `1 << shift`.
+    /// Binary logarithm of the number of sequences in a segment.
     fn shift(&self, id: ChunkId, sequences: u32) -> u32 {
         let bytes = byte_range(self.index.spans(id, 0..1), self.index.spans(id, sequences - 1..sequences));
         let average = ((bytes.end - bytes.start) / u64::from(sequences)).max(1);
@@ -443,14 +448,14 @@ impl TextFile {
             let mut report = Report::new(&self.rules, self.rules.max_errors);
             let stop = self.parse_segment(file, id, sequences.clone(), scratch, &mut report)?.err();
             let recycler = &self.common.recycler;
-            let (arena, parts, not_finite) =
+            let (arena, layouts, not_finite) =
                 segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler)?;
             if not_finite.iter().any(|&count| count > 0) && report.shows(Level::Warning) {
                 self.note_not_finite(file, id, &sequences, scratch, &not_finite, &mut report)?;
             }
             Ok(Segment {
                 arena,
-                parts,
+                layouts,
                 skipped: room::copy(&scratch.output.skipped, room::CHUNK)?,
                 errors: report.errors(),
                 stop,
@@ -460,7 +465,8 @@ impl TextFile {
         })
     }
 
-    /// Reads and parses a segment. The outer result is about reading the file, the inner one about its content.
+    /// Reads and parses a segment. The outer error is about reading the file, the inner one about
+    /// its content.
     fn parse_segment<T: Scratched>(
         &self,
         file: &DataFile,
@@ -483,8 +489,8 @@ impl TextFile {
         segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
     }
 
-    /// Notes the values of a segment that are infinite or NaN, `counts` of each stream: with its
-    /// place the first one, or each of them if the report lists all.
+    /// Reports the values of a segment that are infinite or NaN; `counts` has their number by
+    /// stream. The first one is reported with its place, or each of them if the report lists all.
     #[cold]
     fn note_not_finite<T: Scratched>(
         &self,
@@ -519,7 +525,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// See [`long::parse`].
+    /// Runs [`long::parse`] on the file.
     fn parse_long<T: Scratched>(
         &self,
         file: &DataFile,
@@ -531,7 +537,8 @@ impl TextFile {
         long::parse(&self.rules, &self.fast, span, (read, long::PIECE), scratch, report)
     }
 
-    /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.
+    /// Reads the text of a segment. Returns the offset of its first byte, and the number of its
+    /// bytes that the file has.
     fn read_segment<T: Scratched>(
         &self,
         file: &DataFile,
@@ -546,8 +553,8 @@ impl TextFile {
         Ok((bytes.start, length))
     }
 
-    /// The error to report if error number `before` (from 0) of a chunk is one too many. Its location was not kept, so the
-    /// segment is parsed once more.
+    /// Returns the error to report if error number `before` (from 0) of a chunk exceeds the limit.
+    /// Its location was not kept, so the segment is parsed again.
     fn limit_error(&self, id: ChunkId, shift: u32, segments: &[Segment], before: u64) -> Error {
         let mut left = before;
         let sequences = self.index.info(id).sequences;
@@ -586,7 +593,7 @@ impl TextFile {
         failure.into_error(&self.rules, line).with_detail(advice)
     }
 
-    /// Logs CNTK's hint that warnings were not shown, if they were not.
+    /// Logs CNTK's hint about hidden warnings, if warnings are not shown.
     fn hint(&self) {
         if !self.rules.log.shows(Level::Warning) {
             self.rules.log.write(
@@ -598,7 +605,7 @@ impl TextFile {
     }
 }
 
-/// Opens a file, with CNTK's words if that fails.
+/// Opens a file; a failure is reported in CNTK's words.
 fn open_file(path: &str) -> Result<DataFile> {
     DataFile::open_or(path, |cause| {
         let error = Error::io("Opening failed for", path, cause);
@@ -606,7 +613,7 @@ fn open_file(path: &str) -> Result<DataFile> {
     })
 }
 
-/// From the first byte of one sequence to the last byte of another.
+/// Returns the range from the first byte of one sequence to the last byte of another.
 fn byte_range(
     mut first: impl Iterator<Item = SequenceSpan>,
     mut last: impl Iterator<Item = SequenceSpan>,

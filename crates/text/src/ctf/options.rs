@@ -11,22 +11,22 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Ids, Storage, StreamInfo};
 
 /// The largest number of errors that can be tolerated.
-pub const MOST_ERRORS: u32 = cntk_reader_core::limits::MOST_ERRORS;
+pub const MAX_ERRORS: u32 = cntk_reader_core::limits::MAX_ERRORS;
 
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextOptions {
-    /// The files, which are one after the other.
+    /// The files, read one after the other.
     pub files: Files,
-    /// Several files share one numbering of sequences (`sharedIds`).
+    /// Whether several files share one numbering of sequences (`sharedIds`).
     pub shared_ids: bool,
     /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
     pub streams: Vec<TextStream>,
-    /// Take every line as a sequence, whatever ids say.
+    /// Take every line as a sequence, whatever its id.
     pub skip_sequence_ids: bool,
-    /// Errors tolerated in the data.
+    /// Number of errors in the data that are tolerated.
     pub max_errors: u32,
-    /// Level of logging.
+    /// Log, with its level.
     pub log: Logger,
     /// Bytes of a chunk; never 0.
     pub chunk_size: u64,
@@ -36,10 +36,10 @@ pub struct TextOptions {
     pub keep_data_in_memory: bool,
     /// Type of the values.
     pub element: ElementType,
-    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous
-    /// reading.
+    /// CNTK's rules for lines and streams of a sequence; if false, the more lenient rules of its
+    /// documentation.
     pub strict_sequences: bool,
-    /// Those of the release in whose place the reader stands.
+    /// Quirks of the CNTK release that the reader stands in for.
     pub quirks: Quirks,
 }
 
@@ -67,15 +67,16 @@ pub struct TextStream {
     pub name: String,
     /// Name in the file; bytes, case-sensitive.
     pub alias: String,
-    /// Values of one sample.
+    /// Number of values in a sample.
     pub dim: u64,
     /// Dense or sparse.
     pub storage: Storage,
-    /// Minibatches are measured in this stream's samples.
+    /// Whether minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
-    /// Type of the values of a dense stream; `None`: that of the options.
+    /// Type of the values of a dense stream; `None` means [`TextOptions::element`].
     pub element: Option<ElementType>,
-    /// Samples are sparse with one entry of value 1, and its index is delivered, as a dense scalar.
+    /// Samples are sparse, with a single entry of value 1; its index is delivered as a dense
+    /// scalar.
     pub ids: Option<Ids>,
 }
 

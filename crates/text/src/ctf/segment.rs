@@ -1,4 +1,4 @@
-//! Segments: runs of consecutive sequences of a chunk that are read and parsed together, by one thread.
+//! Segments: runs of consecutive sequences of a chunk that one thread reads and parses together.
 
 use super::index::SequenceSpan;
 use super::parse::exact;
@@ -14,10 +14,11 @@ use cntk_reader_core::memory::compact::{Value, ValueForm, decimal, finite, impli
 use cntk_reader_core::memory::{Zeros, room};
 use std::cell::Cell;
 
-/// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
-/// a randomized minibatch waits for memory, and words and labels take a third of the memory this way.
+/// Layout of one stream's data in a segment's memory. Values and offsets that follow from a rule
+/// are not stored: packing a randomized minibatch is bound by memory, and words and labels take a
+/// third of the memory this way.
 #[derive(Debug, Clone, Copy)]
-pub struct Part {
+pub struct StreamLayout {
     /// The word at which the values begin; `None` if they are all 1 ([`implied`]).
     pub values: Option<usize>,
     /// How the values are stored ([`narrow`]).
@@ -26,11 +27,11 @@ pub struct Part {
     pub indices: usize,
     /// Whether indices are `u16` ([`narrow`]).
     pub narrow_indices: bool,
-    /// Sparse streams: the word at which the table of entries before each sample begins; `None` if every sample has one entry
-    /// ([`implied`]).
+    /// Sparse streams: the word at which the table of entries before each sample begins; `None` if
+    /// every sample has one entry ([`implied`]).
     pub offsets: Option<usize>,
-    /// The word at which the table of samples before each sequence begins; `None` if every sequence is one sample. Streams
-    /// with equal tables share one.
+    /// The word at which the table of samples before each sequence begins; `None` if every sequence
+    /// is one sample. Streams with equal tables share one.
     pub sequence_offsets: Option<usize>,
 }
 
@@ -39,8 +40,8 @@ pub struct Part {
 pub struct Segment {
     /// The memory of all its data.
     pub arena: Arena,
-    /// For each stream, where its data lie in `arena`.
-    pub parts: Vec<Part>,
+    /// Layout of each stream's data in `arena`.
+    pub layouts: Vec<StreamLayout>,
     /// Indices of the sequences that were left out, ascending.
     pub skipped: Vec<u32>,
     /// Number of errors in the segment that were tolerated.
@@ -53,16 +54,16 @@ pub struct Segment {
     pub counts: Vec<(WarningKind, u64)>,
 }
 
-/// A thread's memory for reading and parsing. It is kept from one segment to the next.
+/// A thread's buffers for reading and parsing, kept from one segment to the next.
 #[derive(Debug, Default)]
 pub struct Scratch<T> {
     /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes after it.
     pub text: Zeros<u8>,
-    /// What was parsed.
+    /// The parsed data.
     pub output: Output<T>,
 }
 
-/// Types of value that have a [`Scratch`] on each thread.
+/// Value types with a [`Scratch`] on each thread.
 pub trait Scratched: Narrow {
     /// Runs `work` with the thread's scratch memory.
     fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
@@ -76,7 +77,8 @@ macro_rules! scratched {
 
         impl Scratched for $type {
             fn with_scratch<R>(work: impl FnOnce(&mut Scratch<$type>) -> R) -> R {
-                // Taken out and put back. So nested use gets another scratch, and after a panic the next use makes a new one.
+                // Taken out and put back: nested use gets another scratch, and after a panic the
+                // next use makes a new one.
                 let mut scratch = $name.try_with(Cell::take).ok().flatten().unwrap_or_default();
                 let result = work(&mut scratch);
                 scratch.trim();
@@ -90,10 +92,10 @@ macro_rules! scratched {
 scratched!(f32, FLOATS);
 scratched!(f64, DOUBLES);
 
-/// Bytes of text that a thread keeps memory for between segments.
+/// Bytes of text buffer that a thread keeps between segments.
 const TEXT_KEPT: usize = 8 << 20;
 
-/// Bytes of values and indices that a thread keeps memory for between segments.
+/// Bytes of values and indices that a thread keeps between segments.
 const OUTPUT_KEPT: usize = 32 << 20;
 
 impl<T: Value> Scratch<T> {
@@ -104,7 +106,7 @@ impl<T: Value> Scratch<T> {
         Ok(&mut self.text[FRONT..FRONT + size])
     }
 
-    /// Frees what took more than is kept.
+    /// Frees buffers that are larger than a thread may keep.
     fn trim(&mut self) {
         if self.text.len() > TEXT_KEPT {
             self.text = Zeros::default();
@@ -115,8 +117,9 @@ impl<T: Value> Scratch<T> {
     }
 }
 
-/// Parses the sequences of a segment: the outer result is about memory, the inner one about the text. `text` is the buffer of a [`Scratch`], the number of the file's bytes in it, and the
-/// offset in the file at which these bytes begin.
+/// Parses the sequences of a segment. The outer error is about memory, the inner one about the
+/// text. `text` is the buffer of a [`Scratch`], the number of bytes of the file in it, and their
+/// offset in the file.
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -128,7 +131,7 @@ pub fn parse<T: Value>(
     parse_on(rules, fast, spans, text, output, report, |stop, _, _| Err(stop))
 }
 
-/// [`parse`] that goes on with the next sequence after a failure if `on_stop` returns none.
+/// Like [`parse`], but continues with the next sequence after a failure if `on_stop` returns `Ok`.
 pub fn parse_on<'r, T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -142,7 +145,8 @@ pub fn parse_on<'r, T: Value>(
     output.reset(rules);
     let mut fast = fast.segment();
     fast.unknown = report.wants_names();
-    // Not a `for` loop, which would copy what `next` returns: that took 4 % of the time for samples of 200 bytes.
+    // Not a `for` loop, which would copy the result of `next` (4 % slower for samples of 200
+    // bytes).
     let parsed = spans.try_for_each(|span| {
         let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
         let end = (at + span.size as usize).min(FRONT + length);
@@ -159,23 +163,23 @@ pub fn parse_on<'r, T: Value>(
     Ok(parsed)
 }
 
-/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be
-/// stored in fewer bytes. The last result has the number of values that are infinite or NaN, by
-/// stream; only values in their full width can be.
+/// Copies the parsed data into memory of exactly its size. With `narrow`, values and indices may be
+/// stored in fewer bytes. The last result is the number of infinite or NaN values by stream; only
+/// values in full width can be either.
 pub fn pack<T: Scratched>(
     rules: &Rules,
     output: &mut Output<T>,
     narrow: bool,
     recycler: &Recycler,
-) -> Result<(Arena, Vec<Part>, Vec<u64>)> {
+) -> Result<(Arena, Vec<StreamLayout>, Vec<u64>)> {
     let stored: Vec<Stored> =
         (0..output.columns.len()).map(|i| Stored::of(rules, output, i, narrow)).collect::<Result<_>>()?;
     let words = |column: &Column<T>, stored: &Stored| {
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
         let values = match stored.values {
             None => 0,
-            Some(_) if stored.source == Source::Indices => 0,
-            Some(_) if stored.source == Source::Typed => Arena::words_for::<u8>(column.typed.len()),
+            Some(_) if stored.source == ValueSource::Indices => 0,
+            Some(_) if stored.source == ValueSource::Typed => Arena::words_for::<u8>(column.typed.len()),
             Some(form) => Arena::words_for::<u8>(column.values.len() * form.size(size_of::<T>())),
         };
         let indices = match stored.indices {
@@ -193,13 +197,13 @@ pub fn pack<T: Scratched>(
     };
     let mut arena =
         recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum())?;
-    let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
+    let mut layouts: Vec<StreamLayout> = Vec::with_capacity(stored.len());
     for (column, stored) in output.columns.iter().zip(&stored) {
-        // Stored in the order in which a look-up needs them.
+        // Stored in the order in which a look-up reads them.
         let sequence_offsets = match stored.sequence_offsets {
             SequenceOffsets::Ones => None,
             SequenceOffsets::Own => Some(arena.push(&column.sequence_offsets)),
-            SequenceOffsets::Of(stream) => parts[stream].sequence_offsets,
+            SequenceOffsets::Of(stream) => layouts[stream].sequence_offsets,
         };
         let offsets = stored.offsets.then(|| arena.push(&column.offsets));
         let indices = match stored.indices {
@@ -208,12 +212,12 @@ pub fn pack<T: Scratched>(
             Indices::Whole => arena.push(&column.indices),
         };
         let values = stored.values.map(|form| match stored.source {
-            Source::Indices => indices,
-            Source::Typed => arena.push(&column.typed),
-            Source::Values if form == ValueForm::Whole => arena.push(&column.values),
-            Source::Values => arena.push(&column.narrow_values),
+            ValueSource::Indices => indices,
+            ValueSource::Typed => arena.push(&column.typed),
+            ValueSource::Values if form == ValueForm::Whole => arena.push(&column.values),
+            ValueSource::Values => arena.push(&column.narrow_values),
         });
-        parts.push(Part {
+        layouts.push(StreamLayout {
             sequence_offsets,
             offsets,
             indices,
@@ -222,43 +226,45 @@ pub fn pack<T: Scratched>(
             form: stored.values.unwrap_or(ValueForm::Whole),
         });
     }
-    let columns = output.columns.iter().zip(&rules.streams).zip(&parts);
-    let not_finite = columns.map(|((column, rule), part)| match part {
+    let columns = output.columns.iter().zip(&rules.streams).zip(&layouts);
+    let not_finite = columns.map(|((column, rule), layout)| match layout {
         _ if rule.is_ids() => 0,
         _ if rule.typed.is_some() => rule.typed.map_or(0, |typed| typed.not_finite(&column.typed)),
-        Part { values: Some(_), form: ValueForm::Whole, .. } => finite::count_not_finite(&column.values),
+        StreamLayout { values: Some(_), form: ValueForm::Whole, .. } => {
+            finite::count_not_finite(&column.values)
+        }
         _ => 0,
     });
     let not_finite = not_finite.collect();
-    Ok((arena, parts, not_finite))
+    Ok((arena, layouts, not_finite))
 }
 
-/// Samples of at least this many values, on average where they are sparse, may be stored as decimals. Each sample is widened by a
-/// call of its own, which shorter samples do not repay.
+/// Samples of at least this many values, on average if they are sparse, may be stored as decimals.
+/// Each sample is widened by a separate call, which does not pay for shorter samples.
 const LONG_SAMPLE: usize = 16;
 
-/// Most bytes of a decimal of a sparse stream. With 3 bytes, which take longer to widen, later sweeps over entries with six decimals take
-/// 1.06 to 1.12 of the time.
+/// Maximum bytes of a decimal in a sparse stream. 3 bytes take longer to widen: later sweeps over
+/// entries with six decimals are 6 to 12 % slower.
 const WIDEST_SPARSE: usize = 2;
 
-/// Which parts of a stream are stored, and how.
+/// Storage plan of a stream: which parts are stored, and how.
 struct Stored {
     /// `None` if the values are not stored, because all are 1 ([`implied`]).
     values: Option<ValueForm>,
-    source: Source,
+    source: ValueSource,
     indices: Indices,
     offsets: bool,
     sequence_offsets: SequenceOffsets,
 }
 
-/// Where the values of a stream come from.
+/// Source of a stream's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// Those of its column.
+enum ValueSource {
+    /// [`Column::values`].
     Values,
-    /// Those of [`Column::typed`].
+    /// [`Column::typed`].
     Typed,
-    /// Its indices: numbers of classes.
+    /// The indices, which are class numbers.
     Indices,
 }
 
@@ -278,14 +284,15 @@ enum Indices {
 enum SequenceOffsets {
     /// Every sequence is one sample.
     Ones,
-    /// The stream has a table of its own.
+    /// The stream has its own table.
     Own,
-    /// The table equals that of an earlier stream, which has this number.
+    /// The table equals the one of the earlier stream with this number.
     Of(usize),
 }
 
 impl Stored {
-    /// Decides how a stream is stored. What is to be stored narrow is written to the column's narrow arrays.
+    /// Decides how a stream is stored, and fills the narrow arrays of its column where they are
+    /// used.
     fn of<T: Scratched>(
         rules: &Rules,
         output: &mut Output<T>,
@@ -313,12 +320,18 @@ impl Stored {
         if rule.is_ids() {
             let indices = of_indices(column)?;
             let values = Some(ValueForm::of_indices(rule.element, indices == Indices::Narrow));
-            return Ok(Stored { values, source: Source::Indices, indices, offsets: false, sequence_offsets });
+            return Ok(Stored {
+                values,
+                source: ValueSource::Indices,
+                indices,
+                offsets: false,
+                sequence_offsets,
+            });
         }
         if rule.delivered.is_some() {
             let (source, values) = match rule.typed {
-                Some(_) => (Source::Typed, ValueForm::Whole),
-                None => (Source::Values, of_values(column)?),
+                Some(_) => (ValueSource::Typed, ValueForm::Whole),
+                None => (ValueSource::Values, of_values(column)?),
             };
             let (values, indices) = (Some(values), Indices::None);
             return Ok(Stored { values, source, indices, offsets: false, sequence_offsets });
@@ -334,7 +347,7 @@ impl Stored {
             false => Some(of_values(column)?),
         };
         let indices = of_indices(column)?;
-        Ok(Stored { values, source: Source::Values, indices, offsets, sequence_offsets })
+        Ok(Stored { values, source: ValueSource::Values, indices, offsets, sequence_offsets })
     }
 }
 
@@ -342,7 +355,8 @@ impl SequenceOffsets {
     fn of<T: Scratched>(output: &Output<T>, stream: usize) -> SequenceOffsets {
         let column = &output.columns[stream];
         let sequences = output.sequences() as usize;
-        // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
+        // Every sequence has a sample, so equal counts mean one sample each, unless sequences were
+        // left out.
         let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
         if ones(column) {
             return SequenceOffsets::Ones;

@@ -1,5 +1,5 @@
-//! Peculiarities that a check looks for and reading accepts without a word: values that are
-//! infinite or became 0, and streams that are shorter than their sequences.
+//! Peculiarities that a check looks for and reading accepts: values that are infinite or became 0,
+//! and streams that are shorter than their sequences.
 
 use super::index::SequenceSpan;
 use super::parse::exact;
@@ -12,17 +12,17 @@ use cntk_reader_core::stream::ElementType;
 use memchr::memmem;
 use std::collections::BTreeSet;
 
-/// A note of a kind, where it is, and in which sequence and stream.
+/// A note's kind, its offset in the file, and its sequence and stream.
 pub(super) type Found = (NoteKind, u64, Context);
 
-/// Digits of the least negative exponent that is looked at: 1e-30 is far from underflow.
+/// Smallest negative exponent, without its sign, that is examined: 1e-30 is far from underflow.
 const LEAST_EXPONENT: u64 = 30;
 
-/// Zeros in a row, as in `0.000...`, of which as many are far from underflow.
+/// Shortest run of zeros, as in `0.000...`, that is examined: it is far from underflow as well.
 const ZEROS: &[u8] = &[b'0'; LEAST_EXPONENT as usize];
 
-/// Looks at the sequences of a segment. `text` begins at offset `base` of the file. Values that are
-/// not finite are noted as warnings; all else is returned.
+/// Examines the sequences of a segment. `text` begins at offset `base` of the file. Values that are
+/// not finite are reported as warnings; all other notes are returned.
 pub(super) fn look<T: Value>(
     rules: &Rules,
     spans: &[SequenceSpan],
@@ -39,7 +39,7 @@ pub(super) fn look<T: Value>(
         .collect();
     for (stream, rule) in rules.streams.iter().enumerate() {
         unusual.extend(output.not_finite(stream, rule));
-        // The exponents of these underflows are those of usual numbers.
+        // Half-precision numbers underflow at ordinary exponents, so every sequence is examined.
         if rule.element == ElementType::Float16 {
             unusual.extend(0..spans.len() as u32);
         }
@@ -67,7 +67,7 @@ pub(super) fn look<T: Value>(
     found
 }
 
-/// Places in numbers that may be so small that they become 0.
+/// Returns the places of numbers that may be small enough to become 0.
 fn small_numbers(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let exponents = [b"e-", b"E-"].into_iter().flat_map(|sign| memmem::find_iter(text, sign));
     let is_small = |&at: &usize| {

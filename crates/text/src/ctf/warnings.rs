@@ -1,6 +1,6 @@
-//! Warnings about the content of a text file: each kind once with its place, then counted. A chunk
-//! reports its counts when it is loaded in the first sweep, and a summary follows at the end of a
-//! sweep in which a count has doubled.
+//! Warnings about the content of a text file: each kind is written once with its place, then
+//! counted. During the first sweep each chunk reports its counts when it is loaded; a sweep in
+//! which a count has doubled ends with a summary.
 //!
 //! At trace level 2 nothing is counted, and each warning is written as CNTK writes it.
 
@@ -12,7 +12,8 @@ use cntk_reader_core::runtime::log::{Level, has_doubled};
 use cntk_reader_core::sequence::ChunkId;
 use std::collections::BTreeMap;
 
-/// Up to this offset lines are counted for the place of a warning; past it, counting would take long.
+/// Largest offset at which the place of a warning is given as a line; beyond it, counting lines
+/// takes too long.
 const COUNTED: u64 = 1 << 30;
 
 /// Numbers of warnings by kind.
@@ -20,27 +21,28 @@ pub(super) type Counts = BTreeMap<WarningKind, u64>;
 
 /// The warnings of a file.
 #[derive(Debug, Default)]
-pub(super) struct Warnings(Mutex<State>);
+pub(super) struct Warnings(Mutex<WarningState>);
 
 #[derive(Debug, Default)]
-struct State {
-    kinds: BTreeMap<WarningKind, Total>,
-    /// A sweep has ended, so chunks do not report their counts any more.
+struct WarningState {
+    kinds: BTreeMap<WarningKind, KindTotal>,
+    /// Whether a sweep has ended, after which chunks do not report their counts.
     is_summarized: bool,
 }
 
 #[derive(Debug)]
-struct Total {
-    /// Where the first one is.
+struct KindTotal {
+    /// Place of the first one.
     place: String,
     count: u64,
-    /// The count when it was reported last.
+    /// The count when it was last reported.
     reported: u64,
 }
 
 impl Warnings {
-    /// Writes the lines of a segment; of the kinds that are counted, those that the file has not had yet. `counts` are those of
-    /// the segment, and are added to those of its chunk, `in_chunk`, without the ones that were written.
+    /// Writes the lines of a segment, except those of counted kinds that the file already had.
+    /// `counts` are the segment's counts; those that were not written are added to `in_chunk`, the
+    /// counts of its chunk.
     pub fn write(
         &self,
         rules: &Rules,
@@ -63,12 +65,12 @@ impl Warnings {
                 Some(line) => format!("line {line}"),
                 None => format!("offset {offset}"),
             };
-            // Another thread may have been faster.
+            // Another thread may have inserted it in the meantime.
             let mut state = self.0.lock();
             if state.kinds.contains_key(&kind) {
                 continue;
             }
-            state.kinds.insert(kind, Total { place: place.clone(), count: 0, reported: 1 });
+            state.kinds.insert(kind, KindTotal { place: place.clone(), count: 0, reported: 1 });
             drop(state);
             first.insert(kind, 1);
             let stream = kind
@@ -86,7 +88,7 @@ impl Warnings {
         }
     }
 
-    /// Reports what a chunk has beyond what was written.
+    /// Reports the warnings of a chunk that were not written.
     pub fn end_chunk(&self, rules: &Rules, chunk: ChunkId, counts: &Counts) {
         let state = self.0.lock();
         let reports = !state.is_summarized;
@@ -101,7 +103,7 @@ impl Warnings {
         }
     }
 
-    /// Reports all counts that have doubled since they were reported last.
+    /// Reports all counts that have doubled since their last report.
     pub fn summarize(&self, rules: &Rules) {
         let mut state = self.0.lock();
         let mut lines = Vec::new();
@@ -125,7 +127,7 @@ impl Warnings {
 
 fn shown(rules: &Rules, kind: &WarningKind) -> String {
     match kind.stream {
-        Some(stream) => format!("{} in stream '{}'", kind.what, rules.streams[stream].name),
-        None => kind.what.to_owned(),
+        Some(stream) => format!("{} in stream '{}'", kind.plural, rules.streams[stream].name),
+        None => kind.plural.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! CBF to CTF: every sequence becomes lines that begin with its ordinal.
+//! Converts CBF to CTF: every sequence becomes lines that begin with its number.
 
 use super::output::Output;
 use super::text::write_sequence;
@@ -15,10 +15,11 @@ use cntk_reader_text::cbf::BinaryDeserializer;
 use cntk_reader_text::cbf::BinaryOptions;
 use rayon::prelude::*;
 
-/// Sequences that one thread turns into text at a time.
+/// Number of sequences that one thread turns into text at a time.
 const BATCH: usize = 256;
 
-/// Converts a binary file of either layout. Returns the bytes of its chunks and the number of sequences.
+/// Converts a binary file of either layout. Returns the number of sequences and the bytes of the
+/// chunks.
 pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) -> Result<Progress> {
     let pool = Pool::shared()?;
     let options = BinaryOptions {
@@ -29,7 +30,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         ignores_unmatched: false,
         keep_data_in_memory: false,
         log: Logger::new(0),
-        // `open_any` reads streams of either type.
+        // Ignored: `open_any` reads streams of any type.
         element: ElementType::Float,
     };
     let source = pool.install(|| BinaryDeserializer::open_any(&options, None))?;
@@ -44,7 +45,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         let streams = source.streams();
         let mut done = 0;
         while done < info.sequences {
-            // A part of the chunk at a time, as text takes several times the memory of values.
+            // Part by part, because text takes several times the memory of the values.
             let end = info.sequences.min(done + (BATCH * 4 * pool.threads()) as u32);
             let indexes = room::collect(done..end, room::CONVERSION)?;
             let write = |indexes: &[u32]| sequences(&*chunk, streams, first, indexes);
@@ -69,7 +70,7 @@ fn sequences(chunk: &dyn Chunk, streams: &[StreamInfo], first: u64, indexes: &[u
     Ok(text)
 }
 
-/// Refuses names that cannot be written in the text format.
+/// Rejects names that cannot be written in the text format.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|';
     if !name.is_empty() && !name.starts_with('#') && name.bytes().all(plain) {

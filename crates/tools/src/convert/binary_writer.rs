@@ -1,4 +1,4 @@
-//! Writing CBF, in the layout that CNTK 2.7 reads.
+//! Writes CBF, in the layout that CNTK 2.7 reads.
 
 use super::data::Batch;
 use super::output::Output;
@@ -7,7 +7,7 @@ use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_text::cbf::header::{MAGIC, TYPED_VERSION, VERSION};
 
-/// Bytes of an entry of the chunk table: offset, sequences, samples.
+/// Size of an entry of the chunk table: offset, sequences, samples.
 const ENTRY: usize = 16;
 
 /// A stream of the file.
@@ -15,15 +15,15 @@ const ENTRY: usize = 16;
 pub(super) struct BinaryStream {
     pub name: String,
     pub storage: Storage,
-    /// Values of a sample.
+    /// Number of values of a sample.
     pub dim: u32,
     pub element: ElementType,
-    /// The number of classes, if values are their numbers; otherwise 0.
+    /// The number of classes if values are class numbers, otherwise 0.
     pub classes: u32,
 }
 
 impl BinaryStream {
-    /// The stream that holds the data of another one.
+    /// Returns the stream of the file for a stream of the data.
     pub fn of(stream: &StreamInfo) -> Result<BinaryStream> {
         let size = stream.sample_size();
         let dim = u32::try_from(size).ok().filter(|&dim| dim <= i32::MAX as u32).ok_or_else(|| {
@@ -33,14 +33,14 @@ impl BinaryStream {
                 .in_stream(&stream.name)
         })?;
         let (name, storage, element) = (stream.name.clone(), stream.storage, stream.element);
-        // At most 2147483647 in text.
+        // Never out of range: the text format allows at most 2147483647 classes.
         let classes = stream.classes.and_then(|classes| classes.try_into().ok()).unwrap_or(0);
         Ok(BinaryStream { name, storage, dim, element, classes })
     }
 }
 
-/// The version of a file of these streams: CNTK's, if it can have them. A file has one type of
-/// floats in CNTK's.
+/// Returns the version of a file with these streams: CNTK's, if it can represent them. A file of
+/// CNTK's version has a single float type.
 fn version_of(streams: &[BinaryStream]) -> u32 {
     let first = streams.first().map(|stream| stream.element);
     let is_of_cntk = |stream: &BinaryStream| {
@@ -52,7 +52,7 @@ fn version_of(streams: &[BinaryStream]) -> u32 {
 /// The part of the open chunk that belongs to one stream.
 #[derive(Default)]
 pub(super) struct BinaryColumn {
-    /// Sequences as the file has them.
+    /// Finished sequences, in the format of the file.
     block: Vec<u8>,
     /// Number of samples, values, indices and counts of the open sequence.
     pub samples: u32,
@@ -69,12 +69,12 @@ impl BinaryColumn {
     }
 }
 
-/// A file that is written sequence by sequence, chunk by chunk.
+/// Writes a file sequence by sequence, chunk by chunk.
 pub(super) struct BinaryWriter {
     output: Output,
     streams: Vec<BinaryStream>,
     columns: Vec<BinaryColumn>,
-    /// Lengths of the open chunk's finished sequences.
+    /// Lengths of the finished sequences of the open chunk.
     lengths: Vec<u32>,
     samples: u64,
     sequences: u64,
@@ -98,12 +98,12 @@ impl BinaryWriter {
         })
     }
 
-    /// Finished sequences.
+    /// Returns the number of finished sequences.
     pub fn sequences(&self) -> u64 {
         self.sequences
     }
 
-    /// What the open sequence has in a stream.
+    /// Returns the data of the open sequence in a stream.
     pub fn column(&mut self, stream: usize) -> &mut BinaryColumn {
         &mut self.columns[stream]
     }
@@ -129,7 +129,8 @@ impl BinaryWriter {
         room::push(&mut self.lengths, length, room::CONVERSION)
     }
 
-    /// Whether the chunk has to end: the fields of the chunk table have 32 bits, which another sequence could overflow.
+    /// Whether the chunk has to end, because another sequence could overflow the 32-bit fields of
+    /// the chunk table.
     pub fn is_chunk_full(&self) -> bool {
         self.samples > u64::from(u32::MAX / 2) || self.lengths.len() >= i32::MAX as usize
     }
@@ -150,11 +151,12 @@ impl BinaryWriter {
         Ok(())
     }
 
-    /// Appends sequences; chunks end with the sequence that reaches `chunk_size` bytes. `chunk` counts the bytes of the open one.
+    /// Appends sequences; a chunk ends with the sequence that reaches `chunk_size` bytes. `chunk`
+    /// counts the bytes of the open chunk.
     pub fn append(&mut self, batch: &Batch, chunk_size: u64, chunk: &mut u64) -> Result<()> {
         let mut at: Vec<_> = batch.columns.iter().map(|_| (0, 0, 0)).collect();
         for number in 0..batch.keys.len() {
-            // Chunks end before a sequence, so that the last one is ended by `finish` alone.
+            // End chunks only before another sequence: `finish` ends the last one.
             if *chunk >= chunk_size && !self.lengths.is_empty() || self.is_chunk_full() {
                 self.end_chunk()?;
                 *chunk = 0;
@@ -194,7 +196,8 @@ impl BinaryWriter {
         Ok(())
     }
 
-    /// Writes the last chunk, header, table and trailer; gives the file and the number of sequences.
+    /// Writes the last chunk, header, table and trailer. Returns the file and the number of
+    /// sequences.
     pub fn finish(mut self) -> Result<(Output, u64)> {
         self.end_chunk()?;
         let header = self.output.at();

@@ -1,4 +1,4 @@
-//! Any file to zstd, as it is: frames that can be unpacked one by one.
+//! Compresses any file with zstd, in frames that can be decompressed one by one.
 
 use super::frame_writer::FrameWriter;
 use super::output::Output;
@@ -8,21 +8,22 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::{Error, Result};
 
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const BLOCK: usize = 4 << 20;
 
-/// How [`compress_with`] compresses.
+/// Options of [`compress_with`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressOptions {
-    /// zstd's level, from 1, the fastest, to 22, the smallest.
+    /// The level of zstd, from 1, the fastest, to 22, the smallest.
     pub level: u32,
-    /// Whether the output is unpacked and compared with the input before it gets its name.
+    /// Whether the output is decompressed and compared with the input before it gets its name.
     pub verify: bool,
 }
 
 impl CompressOptions {
-    /// The level that is used if none is given. Numbers in text are unpacked a fifth faster than after level 3, and are smaller.
+    /// The default level. Numbers in text decompress 20 % faster than with level 3, and are
+    /// smaller.
     pub const DEFAULT_LEVEL: u32 = 9;
 }
 
@@ -32,11 +33,12 @@ impl Default for CompressOptions {
     }
 }
 
-/// Compresses a file by zstd. Returns its size; `sequences` counts frames. An input that is compressed itself is unpacked first.
+/// Compresses a file with zstd. Returns its size; `sequences` counts frames. A compressed input is
+/// decompressed first.
 ///
-/// The output has frames of 256 KB with checksums, and at its end the table of the seekable format. Every tool for zstd
-/// unpacks it, and a reader reads it like the plain file, from any place. It gets its name when it is complete, and has been unpacked and
-/// compared with the input.
+/// The output has frames of 256 KiB with checksums, and ends with the table of the seekable format.
+/// Every tool for zstd can decompress it, and a reader reads it like the plain file, from any
+/// position. It gets its name when it is complete and verified against the input.
 pub fn compress(input: &str, output: &str, listener: &mut Listener<'_>) -> Result<Progress> {
     compress_with(input, output, &CompressOptions::default(), listener)
 }
@@ -69,7 +71,7 @@ pub fn compress_with(
     }
     let last = frames.finish()?;
     last.iter().try_for_each(|part| out.write(part))?;
-    // The last part is the table.
+    // The last part is the table, not a frame.
     progress.sequences += last.len() as u64 - 1;
     if options.verify {
         let packed = DataFile::open(&out.readable_path()?)?;
@@ -80,12 +82,12 @@ pub fn compress_with(
     Ok(progress)
 }
 
-/// Fails if two files have different content.
+/// Fails if two files have different contents.
 fn compare(file: &DataFile, packed: &DataFile, buffer: &mut [u8]) -> Result<()> {
     let differs = |offset: u64| {
         let error = Error::data("The output differs from the data.");
         error.with_detail(format!(
-            "Unpacked, it is another file from the byte {offset} on: the input has changed, or memory or disk are damaged. The \
+            "After decompression it differs from byte {offset} on: the input has changed, or memory or disk is damaged. The \
              output was not kept."
         ))
     };
@@ -108,11 +110,11 @@ mod tests {
     use super::*;
     use std::ops::ControlFlow;
 
-    /// About a frame.
+    /// Size of a frame.
     const FRAME: usize = 256 << 10;
 
     #[test]
-    fn what_is_compressed_reads_back() {
+    fn compressed_files_round_trip() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
         for size in [0, 1, 3 * FRAME, 20 * FRAME + 77] {

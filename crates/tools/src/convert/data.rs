@@ -1,4 +1,4 @@
-//! Data that are converted: whole sequences, in the data's own order, several at a time.
+//! Data to convert: whole sequences in the order of the data, in batches.
 
 use super::numpy::{NumpyData, NumpyOptions};
 use cntk_reader::Builder;
@@ -10,35 +10,36 @@ use cntk_reader_engine::reader::Epoch;
 use cntk_reader_engine::reader::Member;
 use std::collections::HashSet;
 
-/// Bytes of values in a batch, about.
+/// Approximate number of bytes of values in a batch.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Sequences of one sample in a batch, at most.
-const MOST_SEQUENCES: usize = 1 << 16;
+/// Maximum number of sequences in a batch, if each has one sample.
+const MAX_SEQUENCES: usize = 1 << 16;
 
-/// Samples in a batch where sequences have several. Minibatches have gaps where sequences of different lengths stand side by
-/// side, in the worst case a quarter of the square of this number.
-const MOST_SAMPLES: usize = 256;
+/// Number of samples in a batch if sequences have several. Sequences of different lengths leave
+/// gaps in minibatches: in the worst case a quarter of the square of this number.
+const MAX_SAMPLES: usize = 256;
 
 /// Data to convert: see [`convert`](super::convert).
 pub struct Data {
-    source: Source,
+    source: DataSource,
     streams: Vec<StreamInfo>,
-    /// The number in the source of each stream.
+    /// The number of each stream in the source.
     selected: Vec<usize>,
     sequences: Option<u64>,
     are_single: bool,
     has_keys: bool,
     batch: Batch,
-    /// Sequences delivered.
+    /// Number of sequences delivered.
     done: u64,
     is_over: bool,
 }
 
-enum Source {
+enum DataSource {
     Reader(Box<Reader>),
     Numpy(Box<NumpyData>),
-    /// Fills a batch with the sequences of all streams, and the memory for that.
+    /// A function that fills a batch with the sequences of all streams, and the batch that it
+    /// fills.
     Batches(Box<NextBatch>, Batch),
 }
 
@@ -68,7 +69,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Takes everything out; the memory stays.
+    /// Empties the column but keeps its memory.
     pub fn clear(&mut self) {
         self.lengths.clear();
         self.counts.clear();
@@ -84,12 +85,13 @@ impl Column {
         room::extend(&mut self.indices, &other.indices, room::CONVERSION)
     }
 
-    /// Samples of all sequences.
+    /// Returns the number of samples of all sequences.
     pub fn samples(&self) -> u64 {
         self.lengths.iter().map(|&length| u64::from(length)).sum()
     }
 
-    /// Fails if the numbers of lengths, counts, values and indices contradict each other, or an index exceeds the stream.
+    /// Fails if the numbers of lengths, counts, values and indices are inconsistent, or an index
+    /// exceeds the dimension.
     fn check(&self, sequences: usize, stream: &StreamInfo) -> Result<()> {
         let samples = usize::try_from(self.samples()).unwrap_or(usize::MAX);
         let (values, is_consistent) = match stream.storage {
@@ -121,8 +123,8 @@ impl Batch {
 }
 
 impl Data {
-    /// The data that a reader of these settings delivers, as whole sequences in the data's own order: settings about
-    /// randomization, frame mode and truncation are ignored.
+    /// Opens the data that a reader of these settings delivers, as whole sequences in the order of
+    /// the data: settings for randomization, frame mode and truncation are ignored.
     pub fn of_reader(builder: Builder) -> Result<Data> {
         let mut reader = builder.in_whole_sequences().open()?;
         let streams = reader.streams().to_vec();
@@ -139,17 +141,17 @@ impl Data {
         };
         let sample: usize = streams.iter().map(bytes).sum();
         let most = match (sizes.sequences, sizes.samples) {
-            (Some(sequences), Some(samples)) if sequences == samples => MOST_SEQUENCES,
-            _ => MOST_SAMPLES,
+            (Some(sequences), Some(samples)) if sequences == samples => MAX_SEQUENCES,
+            _ => MAX_SAMPLES,
         };
         let size = (BATCH_BYTES / sample.max(1)).clamp(1, most);
         let _ = reader.epoch(Epoch::sweeps(1).minibatch_size(size as u64))?;
-        // Of several deserializers, the others may have other lengths.
+        // If there are several deserializers, the secondary ones may have other lengths.
         let are_single =
             sizes.sequences.is_some() && sizes.sequences == sizes.samples && reader.members().len() == 1;
         let has_keys = reader.members().first().is_some_and(Member::has_keys);
         Ok(Data {
-            source: Source::Reader(Box::new(reader)),
+            source: DataSource::Reader(Box::new(reader)),
             selected: (0..streams.len()).collect(),
             streams,
             sequences: sizes.sequences,
@@ -161,7 +163,7 @@ impl Data {
         })
     }
 
-    /// Arrays of NumPy: an array (`.npy`), or an archive of arrays (`.npz`).
+    /// Opens a NumPy array (`.npy`), or an archive of arrays (`.npz`).
     pub fn of_numpy(path: &str, options: &NumpyOptions) -> Result<Data> {
         let source = NumpyData::open(path, options)?;
         Ok(Data {
@@ -170,15 +172,16 @@ impl Data {
             sequences: Some(source.sequences()),
             are_single: source.are_single(),
             has_keys: source.has_keys(),
-            source: Source::Numpy(Box::new(source)),
+            source: DataSource::Numpy(Box::new(source)),
             batch: Batch::default(),
             done: 0,
             is_over: false,
         })
     }
 
-    /// Data of any other format. `next` fills an empty batch, which has a column for each stream, with one or more sequences, or returns
-    /// false at the end. `has_keys`: the keys in the batches are the sequences' own; otherwise they may be any text.
+    /// Wraps data of any other format. `next` fills an empty batch, which has a column for each
+    /// stream, with one or more sequences, or returns false at the end. `has_keys`: whether the
+    /// sequences have the keys in the batches; otherwise these may be any text.
     pub fn of_batches(
         streams: Vec<StreamInfo>,
         has_keys: bool,
@@ -192,20 +195,20 @@ impl Data {
             sequences,
             are_single: false,
             has_keys,
-            source: Source::Batches(Box::new(next), Batch { keys: Vec::new(), columns }),
+            source: DataSource::Batches(Box::new(next), Batch { keys: Vec::new(), columns }),
             batch: Batch::default(),
             done: 0,
             is_over: false,
         }
     }
 
-    /// The streams.
+    /// Returns the streams.
     #[must_use]
     pub fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    /// Number of sequences, if it is known.
+    /// Returns the number of sequences, if it is known.
     #[must_use]
     pub fn sequences(&self) -> Option<u64> {
         self.sequences
@@ -217,13 +220,13 @@ impl Data {
         self.are_single
     }
 
-    /// Whether the sequences have keys of their own. Otherwise their numbers, from 0, are their keys.
+    /// Whether the sequences have keys. Otherwise their numbers, from 0, are their keys.
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.has_keys
     }
 
-    /// Keeps the streams with these names, in this order, and leaves out the others.
+    /// Keeps only the streams with these names, in this order.
     pub fn select(&mut self, names: &[String]) -> Result<()> {
         let find = |name: &String| {
             self.streams.iter().position(|stream| stream.name == *name).ok_or_else(|| {
@@ -243,13 +246,13 @@ impl Data {
         Ok(())
     }
 
-    /// Converts streams of all types but `float32` and `float64` to `element`, one of these two. An
-    /// integer that it cannot hold exactly is an error. Only for data of a reader.
+    /// Converts streams of all types except `float32` and `float64` to `element`, one of these two.
+    /// An integer that `element` cannot represent exactly is an error. Only for data of a reader.
     pub fn to_floats(&mut self, element: ElementType) {
         self.convert_to(element, |own| !own.is_real());
     }
 
-    /// Widens values of bfloat16 to float32, for formats that lack them.
+    /// Widens values of bfloat16 to float32, for formats without bfloat16.
     pub fn widen_bfloat16(&mut self) {
         self.convert_to(ElementType::Float, |own| own == ElementType::BFloat16);
     }
@@ -260,12 +263,12 @@ impl Data {
         }
     }
 
-    /// Gives the sequences their numbers, from 0, as keys.
+    /// Uses the numbers of the sequences, from 0, as keys.
     pub fn number_keys(&mut self) {
         self.has_keys = false;
     }
 
-    /// The next sequences; `None` at the end.
+    /// Returns the next sequences; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<&Batch>> {
         let Data { source, streams, selected, batch, has_keys, done, .. } = self;
         if self.is_over {
@@ -273,7 +276,7 @@ impl Data {
         }
         batch.clear(streams.len());
         match source {
-            Source::Reader(reader) => {
+            DataSource::Reader(reader) => {
                 let next = loop {
                     match reader.next()? {
                         Some(minibatch) if minibatch.is_empty() => {}
@@ -297,10 +300,10 @@ impl Data {
                     batch.keys.extend((0..count).filter_map(|number| minibatch.key_text(number)));
                 }
             }
-            Source::Numpy(numpy) => {
-                self.is_over = !numpy.read(BATCH_BYTES, MOST_SEQUENCES, selected, batch)?
+            DataSource::Numpy(numpy) => {
+                self.is_over = !numpy.read(BATCH_BYTES, MAX_SEQUENCES, selected, batch)?
             }
-            Source::Batches(next, whole) => {
+            DataSource::Batches(next, whole) => {
                 whole.clear(whole.columns.len());
                 self.is_over = !next(whole)?;
                 for ((own, &number), stream) in batch.columns.iter_mut().zip(&*selected).zip(&*streams) {
@@ -322,7 +325,7 @@ impl Data {
     }
 }
 
-/// The error of an integer that a type of floats lacks.
+/// The error for an integer that a float type cannot represent.
 fn inexact<T: Element, R: Element>(value: T, stream: &MinibatchStream<'_>) -> Error {
     let message = format!("The stream '{}' has the value {value:?}.", stream.name());
     let name = R::TYPE.name();
@@ -330,14 +333,14 @@ fn inexact<T: Element, R: Element>(value: T, stream: &MinibatchStream<'_>) -> Er
     Error::data(message).with_detail(detail).in_stream(stream.name())
 }
 
-/// Appends the sequences of a minibatch, whose values have the type `T`, as values of the type `R`.
+/// Appends the sequences of a minibatch, converting values from type `T` to type `R`.
 fn append<T: Element, R: Element>(
     column: &mut Column,
     stream: &MinibatchStream<'_>,
     count: usize,
 ) -> Result<()> {
     let mut sequences = room::collect(stream.sequences(), room::CONVERSION)?;
-    // In place; each number is there once.
+    // Unstable, because it needs no memory; the numbers are unique.
     sequences.sort_unstable_by_key(|(number, _)| *number);
     let first = column.lengths.len();
     room::resize(&mut column.lengths, first + count, 0, room::CONVERSION)?;

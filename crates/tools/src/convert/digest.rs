@@ -1,4 +1,4 @@
-//! A digest of data, to compare what was written with what was read.
+//! A digest of data, to compare the input of a conversion with its output.
 
 use super::data::{Batch, Data};
 use cntk_reader_core::Result;
@@ -6,8 +6,8 @@ use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::stream::StreamInfo;
 use std::fmt;
 
-/// A digest of data: equal for data that have equal streams with equal sequences in the same order, to the bit, in whatever format
-/// they are. Keys do not count, and neither does the order of streams.
+/// A digest of data: equal, in any format, for data with bitwise equal sequences in the same order
+/// in equal streams. Keys and the order of streams do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     hash: u64,
@@ -15,12 +15,12 @@ pub struct Digest {
     pub sequences: u64,
     /// Number of samples in all streams.
     pub samples: u64,
-    /// Number of values in all streams: of sparse ones those that are stored.
+    /// Number of values in all streams; of sparse streams, of the stored values.
     pub values: u64,
 }
 
 impl Digest {
-    /// Reads all data that are left for their digest.
+    /// Reads all remaining data, and returns their digest.
     pub fn of(data: &mut Data) -> Result<Digest> {
         let mut digester = Digester::new(data.streams());
         while let Some(batch) = data.next_batch()? {
@@ -36,7 +36,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Makes a digest of data as they pass.
+/// Computes a digest batch by batch.
 pub struct Digester {
     streams: Vec<StreamHash>,
     digest: Digest,
@@ -50,7 +50,7 @@ struct StreamHash {
 }
 
 impl Digester {
-    /// For batches of data with these streams.
+    /// Creates a digester for batches with these streams.
     #[must_use]
     pub fn new(streams: &[StreamInfo]) -> Digester {
         let begin = |stream: &StreamInfo| {
@@ -70,7 +70,7 @@ impl Digester {
             self.digest.values += (column.values.len() / stream.element) as u64;
             let (mut values, mut indices, mut counts) =
                 (&column.values[..], &column.indices[..], column.counts.iter());
-            // Sequence by sequence, so that the digest does not depend on batches.
+            // Hash by sequence, so that the digest does not depend on batches.
             for &length in &column.lengths {
                 let mut hash = mix(stream.hash, u64::from(length), 0);
                 let mut taken = length as usize * stream.sample;
@@ -91,7 +91,7 @@ impl Digester {
         }
     }
 
-    /// The digest of all that was added.
+    /// Returns the digest of everything added.
     #[must_use]
     pub fn finish(self) -> Digest {
         let mut hashes: Vec<u64> = self.streams.iter().map(|stream| stream.hash).collect();

@@ -1,17 +1,18 @@
-//! Numbers as text that CNTK reads back to the same bits.
+//! Writes numbers as text that CNTK reads back bit for bit.
 //!
 //! CNTK does not round numbers correctly ([`cntk_reader_text::ctf::parse::number`]), so the
-//! shortest digits that name a number are a good guess and no more. A guess is read back; if it is
-//! read as another number, its neighbours are tried, and other ways to write them that go through
-//! other roundings: with the point elsewhere and the exponent to make up for it. Single precision
-//! takes the first guess nearly always, doubles of 17 digits a few.
+//! shortest digits that identify a number are only a good guess. Each guess is read back; if it
+//! reads as another number, neighbouring digits are tried, and other spellings that are rounded
+//! differently: with the point elsewhere and an exponent that compensates. In single precision the
+//! first guess is nearly always right, for doubles of 17 digits a few guesses are needed.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use cntk_reader_text::ctf::parse::number::read;
 use std::fmt::Write;
 
-/// Appends a single-precision number; false if there is no text for it (a NaN with a message).
+/// Appends a single-precision number. Returns false if there is no text for it (a NaN with a
+/// payload).
 pub fn write_f32(value: f32, out: &mut Vec<u8>) -> Result<bool> {
     let mut text = String::with_capacity(40);
     let size = value.abs();
@@ -25,7 +26,7 @@ pub fn write_f32(value: f32, out: &mut Vec<u8>) -> Result<bool> {
     finish(text, f64::from(value), fits, out)
 }
 
-/// Appends a double-precision number; false if there is no text for it.
+/// Appends a double-precision number. Returns false if there is no text for it.
 pub fn write_f64(value: f64, out: &mut Vec<u8>) -> Result<bool> {
     let mut text = String::with_capacity(40);
     let size = value.abs();
@@ -53,7 +54,8 @@ fn finish(text: String, value: f64, fits: impl Fn(&str) -> bool, out: &mut Vec<u
     Ok(found.is_some())
 }
 
-/// Infinities, and the two NaNs that CNTK's arithmetic can make: zero times infinity, and infinity by infinity.
+/// Infinities, and the two NaNs that CNTK's arithmetic can produce: zero times infinity, and
+/// infinity divided by infinity.
 fn special(fits: impl Fn(&str) -> bool) -> Option<String> {
     let nines = "9".repeat(309);
     let texts = [
@@ -67,7 +69,7 @@ fn special(fits: impl Fn(&str) -> bool) -> Option<String> {
     texts.into_iter().find(|text| fits(text))
 }
 
-/// Tries neighbours of the value in decimal, written in many ways.
+/// Tries decimal neighbours of the value in several spellings.
 fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     for digits in [17, 16, 18, 19, 15] {
@@ -81,7 +83,7 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
             let number = (mantissa + offset).max(0).to_string();
             let last_exponent = exponent - (number.len() as i32 - 1);
             let mut attempt = |zeros: usize| {
-                // As a fraction, with zeros in front: the divisor grows with them.
+                // As a fraction with leading zeros, which increase the divisor.
                 let shift = exponent + 1 + zeros as i32;
                 let text = match shift {
                     0 => format!("{sign}0.{}{number}", "0".repeat(zeros)),
@@ -94,14 +96,14 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
             if found.is_some() {
                 return found;
             }
-            // As an integer, with zeros after it.
+            // As an integer with trailing zeros.
             for zeros in 0..24 {
                 let text = format!("{sign}{number}{}e{}", "0".repeat(zeros), last_exponent - zeros as i32);
                 if fits(&text) {
                     return Some(text);
                 }
             }
-            // With the point between digits: whole part and fraction are rounded by themselves.
+            // With the point between digits: integer part and fraction are rounded separately.
             for whole in 1..number.len() {
                 let (whole, fraction) = number.split_at(whole);
                 let text = format!("{sign}{whole}.{fraction}e{}", last_exponent + fraction.len() as i32);
@@ -150,7 +152,7 @@ mod tests {
         {
             assert!(text_of(value).is_some(), "{value:e}");
         }
-        // Neither a fraction nor an integer with an exponent is read as this one.
+        // Neither a fraction nor an integer with an exponent reads as this number.
         let rare = f64::from_bits(18_427_074_697_445_508_390);
         assert!(text_of(rare).is_some_and(|text| read_back(&text) == Some(rare)));
         for bits in [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0000] {

@@ -1,6 +1,7 @@
-//! Bytes to frames of zstd that can be unpacked one by one, in the seekable format.
+//! Compresses bytes to zstd frames that can be decompressed one by one, in the seekable format.
 //!
-//! Frames of text begin with a sequence where they can, so that a reader needs few of them in part.
+//! Frames of text begin with a sequence where possible, so that a reader rarely needs only a part
+//! of a frame.
 
 use cntk_reader_core::file::{self, FrameTable};
 use cntk_reader_core::memory::room;
@@ -11,32 +12,32 @@ use cntk_reader_text::cbf::header::MAGIC;
 use memchr::memrchr;
 use rayon::prelude::*;
 
-/// Bytes of data of a frame: a part of what a thread parses at a time. Smaller frames take more space, and of larger ones more
-/// is unpacked that a read does not need.
+/// Uncompressed bytes of a frame: a part of what a thread parses at a time. Smaller frames compress
+/// worse; larger frames make readers decompress more than they need.
 const FRAME: usize = 256 << 10;
 
-/// Frames for each thread that are compressed at once.
+/// Number of frames per thread that are compressed at once.
 const BATCH: usize = 4;
 
-/// The greatest level that zstd has.
+/// The greatest level of zstd.
 const GREATEST_LEVEL: u32 = 22;
 
-/// Compresses bytes as they come.
+/// Compresses a stream of bytes.
 pub struct FrameWriter {
     pool: Pool,
     level: u32,
-    /// Bytes that are in no frame yet.
+    /// Bytes that are not in a frame yet.
     pending: Vec<u8>,
-    /// What the data are, once their start is known.
+    /// Whether the data are text; known after their first bytes.
     is_text: Option<bool>,
     table: FrameTable,
 }
 
 impl FrameWriter {
-    /// `level` is zstd's, from 1 to 22.
+    /// Creates a writer. `level` is the level of zstd, from 1 to 22.
     pub fn new(level: u32) -> Result<FrameWriter> {
         if !(1..=GREATEST_LEVEL).contains(&level) {
-            let error = Error::argument(format!("zstd has no level {level} of compression."));
+            let error = Error::argument(format!("zstd has no compression level {level}."));
             return Err(
                 error.with_detail("Levels go from 1, the fastest, to 22, the smallest; 9 is the default.")
             );
@@ -45,7 +46,7 @@ impl FrameWriter {
         Ok(FrameWriter { pool, level, pending: Vec::new(), is_text: None, table: FrameTable::default() })
     }
 
-    /// Takes the next bytes, and gives the frames that are complete.
+    /// Adds the next bytes. Returns the frames that are complete.
     pub fn add(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         room::extend(&mut self.pending, bytes, room::CONVERSION)?;
         match self.pending.len() > FRAME * BATCH * self.pool.threads() {
@@ -54,7 +55,7 @@ impl FrameWriter {
         }
     }
 
-    /// The frames of what is left, and after them the table that ends the file.
+    /// Returns the remaining frames, and after them the table that ends the file.
     pub fn finish(mut self) -> Result<Vec<Vec<u8>>> {
         let mut parts = self.pack(true)?;
         parts.push(self.table.finish());
@@ -66,7 +67,7 @@ impl FrameWriter {
         let is_text = *self.is_text.get_or_insert_with(|| !data.starts_with(&MAGIC.to_le_bytes()));
         let frames = cut(data, is_text, is_last);
         let level = self.level;
-        // At the highest levels a batch takes seconds, so that cancelling ends it after a frame.
+        // A batch takes seconds at the highest levels: check for cancellation at each frame.
         let pack = cancel::carried(|frame: &&[u8]| cancel::check().and_then(|()| file::pack(frame, level)));
         let packed: Result<Vec<Vec<u8>>> = self.pool.install(|| frames.par_iter().map(pack).collect());
         let packed = packed?;
@@ -79,7 +80,8 @@ impl FrameWriter {
     }
 }
 
-/// Cuts data into frames. What is left at the end belongs to the last frame if no more data follow; else it comes again.
+/// Cuts data into frames. If `is_last`, the rest is the last frame; otherwise the rest stays for
+/// the next call.
 fn cut(mut data: &[u8], is_text: bool, is_last: bool) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while data.len() > FRAME {
@@ -94,7 +96,8 @@ fn cut(mut data: &[u8], is_text: bool, is_last: bool) -> Vec<&[u8]> {
     frames
 }
 
-/// Where the last sequence begins that begins in the text, but not at its start; else the last line; else the text's end.
+/// Returns the start of the last sequence that begins inside the text; else the start of the last
+/// line; else the end of the text.
 fn sequence_start(text: &[u8]) -> usize {
     let line_before = |end: usize| memrchr(b'\n', &text[..end]).map_or(0, |newline| newline + 1);
     let last = line_before(text.len());
@@ -110,7 +113,7 @@ fn sequence_start(text: &[u8]) -> usize {
     if last > 0 { last } else { text.len() }
 }
 
-/// The id that a line begins with; empty if there is none.
+/// Returns the id at the start of a line, or an empty slice.
 fn id(line: &[u8]) -> &[u8] {
     let end = line.iter().position(|byte| b"| \t\r\n".contains(byte));
     &line[..end.unwrap_or(line.len())]
@@ -125,7 +128,7 @@ mod tests {
     fn frames_of_text_begin_with_sequences() {
         let mut text = String::new();
         for line in 0..60_000 {
-            // Sequences of seven lines, of which the first two have the id.
+            // Sequences of seven lines; only the first two lines have the id.
             let id = if line % 7 < 2 { (line / 7).to_string() } else { String::new() };
             writeln!(text, "{id}|x {line} {}", line * 3).expect("writing to memory");
         }
@@ -140,22 +143,22 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_cut_somewhere() {
+    fn binary_data_are_cut_at_frame_size() {
         for data in [vec![7; 3 * FRAME + 1], vec![b'\n'; FRAME + 5], b"a".to_vec(), Vec::new()] {
             for is_text in [false, true] {
                 assert_eq!(cut(&data, is_text, true).concat(), data);
             }
         }
-        // More than this follows, so the rest is left for the next time.
+        // More data follow, so the rest is kept for the next call.
         assert_eq!(cut(&[7; FRAME + 1], false, false).concat().len(), FRAME);
     }
 
     #[test]
-    fn levels_are_those_of_zstd() {
+    fn levels_out_of_range_are_errors() {
         for level in [0, 23, u32::MAX] {
             assert!(FrameWriter::new(level).is_err(), "{level}");
         }
-        // Numbers as they are in data: in made-up ones that repeat, a higher level need not be smaller.
+        // Real data: for repetitive made-up numbers, a higher level need not be smaller.
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/digits.train.ctf");
         let text = std::fs::read(path).expect("the example's data");
         let size = |level| {

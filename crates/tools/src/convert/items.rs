@@ -1,7 +1,9 @@
-//! CTF to CBF: reads text as `ctf2bin.py` does and writes the layout that CNTK 2.7 reads.
+//! Converts CTF to CBF: reads text like the script `ctf2bin.py`, and writes the layout that CNTK
+//! 2.7 reads.
 //!
-//! The script's rules differ from those of the text reader: ids are compared as text, a name without values adds no sample,
-//! every `|` starts an item, even in a comment, and numbers are rounded correctly.
+//! The script's rules differ from those of the text reader: ids are compared as text, a name
+//! without values adds no sample, every `|` starts an item, even in a comment, and numbers are
+//! rounded correctly.
 
 use super::binary_writer::{BinaryStream, BinaryWriter};
 use super::lines::Lines;
@@ -14,26 +16,27 @@ use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{Error, Result};
 
-/// What to convert, and into what.
+/// Input, output and options of [`text_to_binary`].
 #[derive(Debug, Clone)]
 pub struct TextToBinary {
     /// Path of the text file.
     pub input: String,
-    /// Path of the binary file. An earlier file of this name is replaced.
+    /// Path of the binary file. An existing file is replaced.
     pub output: String,
-    /// The streams, in the order in which the binary file is to have them.
+    /// The streams, in their order in the binary file.
     pub streams: Vec<StreamRule>,
-    /// Bytes of a chunk, by the script's estimate: a chunk ends with the sequence that reaches them. With 0 every sequence is
-    /// a chunk.
+    /// Bytes of a chunk, by the script's estimate: a chunk ends with the sequence that reaches this
+    /// size. With 0, every sequence is a chunk.
     pub chunk_size: u64,
     /// Type of all values.
     pub element: ElementType,
-    /// Whether chunks are cut as the script cuts them. It never resets its estimate, so that after the first chunk every
-    /// sequence becomes a chunk of its own. For files that have to equal the script's byte for byte.
+    /// Whether chunks are cut like the script's, for files that must be identical to its output.
+    /// The script never resets its estimate, so every sequence after the first chunk becomes a
+    /// chunk.
     pub ctf2bin_compatible: bool,
 }
 
-/// Converts a text file. Returns its size and the number of sequences.
+/// Converts a text file. Returns the number of sequences and the size of the file.
 pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Result<Progress> {
     let path = &options.input;
     let file = DataFile::open_text(path)?;
@@ -67,12 +70,12 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
 struct Writer<'a> {
     options: &'a TextToBinary,
     binary: BinaryWriter,
-    /// The script's estimate of the open chunk's bytes, and of the open sequence's.
+    /// The script's estimate of the bytes of the open chunk and of the open sequence.
     estimate: u64,
     estimate_open: u64,
     /// Id of the open sequence; `None` before the first one.
     id: Option<Vec<u8>>,
-    /// Index, number and value of each entry of a sparse sample.
+    /// Index, position and value of each entry of a sparse sample.
     entries: Vec<(i32, usize, f64)>,
 }
 
@@ -136,7 +139,7 @@ impl<'a> Writer<'a> {
         self.binary.column(number).end_sample()
     }
 
-    /// One dense sample; the script's estimate of its bytes.
+    /// Writes a dense sample. Returns the script's estimate of its bytes.
     fn dense(&mut self, number: usize, values: &[u8]) -> Result<u64> {
         let stream = &self.options.streams[number];
         let out = &mut self.binary.column(number).values;
@@ -151,7 +154,7 @@ impl<'a> Writer<'a> {
         Ok(u64::from(count) * self.options.element.size() as u64)
     }
 
-    /// One sparse sample.
+    /// Writes a sparse sample. Returns the script's estimate of its bytes.
     fn sparse(&mut self, number: usize, values: &[u8]) -> Result<u64> {
         let stream = &self.options.streams[number];
         let column = self.binary.column(number);
@@ -176,7 +179,7 @@ impl<'a> Writer<'a> {
             let entry = (index, self.entries.len(), parse(value)?);
             room::push(&mut self.entries, entry, room::CONVERSION)?;
         }
-        // In place: a sort that keeps the order of entries of one index by itself would ask for memory.
+        // Sorted in place by index and position: a stable sort would allocate.
         self.entries.sort_unstable_by_key(|&(index, place, _)| (index, place));
         for &(index, _, value) in &self.entries {
             put(&mut column.values, self.options.element, value)?;
@@ -190,7 +193,7 @@ impl<'a> Writer<'a> {
         Ok(u64::from(count) * (self.options.element.size() as u64 + 4) + 4)
     }
 
-    /// Moves the open sequence to the chunk; `more`: another one follows.
+    /// Moves the open sequence to the chunk. `more`: another sequence follows.
     fn end_sequence(&mut self, more: bool) -> Result<()> {
         self.binary.end_sequence()?;
         self.estimate += std::mem::take(&mut self.estimate_open);
@@ -203,7 +206,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Ends the file; gives it and the number of sequences.
+    /// Ends the file. Returns it and the number of sequences.
     fn finish(mut self) -> Result<(Output, u64)> {
         if self.id.is_some() {
             self.end_sequence(false)?;
@@ -226,7 +229,7 @@ fn parse(word: &[u8]) -> Result<f64> {
         .ok_or_else(|| Error::data(format!("'{}' is no number.", quoted(word))))
 }
 
-/// White space as the script's language has it.
+/// Whether Python, the language of the script, considers the byte white space.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13 | 0x1c..=0x1f)
 }

@@ -1,4 +1,4 @@
-//! The lines of a file, one after the other.
+//! Reads the lines of a file.
 
 use cntk_reader_core::file::{DataFile, Sequential};
 use cntk_reader_core::memory::room;
@@ -6,7 +6,7 @@ use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::io::Read;
 
-/// Bytes that are read at once.
+/// Number of bytes read at once.
 const BLOCK: usize = 1 << 20;
 
 /// Reads a file line by line.
@@ -14,19 +14,20 @@ pub(super) struct Lines<'a> {
     file: &'a DataFile,
     input: Sequential<'a>,
     block: Vec<u8>,
-    /// The part of `block` that was read from the file, but not given yet.
+    /// The unconsumed part of `block`.
     at: usize,
     end: usize,
 }
 
 impl<'a> Lines<'a> {
-    /// Begins with the first line of a text file.
+    /// Starts at the first line of a text file.
     pub fn new(file: &'a DataFile) -> Result<Lines<'a>> {
         let block = room::zeroed(BLOCK, room::FILE)?;
         Ok(Lines { file, input: file.sequential_from(file.text_start()), block, at: 0, end: 0 })
     }
 
-    /// Puts the next line, with its line break if it has one, in the place of `line`. Gives its number of bytes, 0 at the end.
+    /// Replaces `line` with the next line, including its line break. Returns its number of bytes, 0
+    /// at the end.
     pub fn read(&mut self, line: &mut Vec<u8>) -> Result<usize> {
         line.clear();
         loop {

@@ -1,7 +1,8 @@
 //! Conversion between file formats.
 //!
-//! [`convert`] writes [`Data`], which anything that a reader can read is, as CNTK's text format (CTF), as its binary format (CBF), or as
-//! arrays of NumPy; it reads what it has written and compares digests before the output gets its name.
+//! [`convert`] writes [`Data`], which can be anything that a reader reads, in CNTK's text format
+//! (CTF), in its binary format (CBF), or as NumPy arrays. It reads back what it has written and
+//! compares digests before the output gets its name.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
@@ -12,21 +13,24 @@
 //! use cntk_reader::{CtfDeserializer, Reader};
 //! use std::ops::ControlFlow;
 //!
-//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));
+//! let ctf = CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5);
+//! let data = Data::of_reader(Reader::builder().ctf(ctf))?;
+//! let options = ConvertOptions::default();
 //! let go_on = &mut |_| ControlFlow::Continue(());
-//! let digest = convert(Data::of_reader(data)?, Format::Binary, "train.cbf", &ConvertOptions::default(), go_on)?;
+//! let digest = convert(data, Format::Binary, "train.cbf", &options, go_on)?;
 //! assert_eq!((digest.sequences, digest.values), (10, 30));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A format of your own takes the [batches](Data::next_batch) of data and writes them to an [`Output`], or gives data
+//! For other formats, write the [batches](Data::next_batch) of data to an [`Output`], or read data
 //! [batch by batch](Data::of_batches).
 //!
-//! [`text_to_binary`] and [`binary_to_text`] convert by the rules of CNTK's script `ctf2bin.py`, which differ a little from those of its
-//! reader: the first writes what the script writes, except that chunks have the size that was asked for. [`speech`] data have
-//! conversions of their own. All conversions write to a file without a name, which gets the output's name when it is complete: no
-//! interruption leaves half a file.
+//! [`text_to_binary`] and [`binary_to_text`] follow the rules of CNTK's script `ctf2bin.py`, which
+//! differ slightly from those of its reader: `text_to_binary` writes what the script writes, except
+//! that chunks have the requested size. [`speech`] data have their own conversions. All conversions
+//! write to a file without a name, which gets the name of the output when it is complete: an
+//! interruption never leaves a partial file.
 
 mod binary;
 mod binary_writer;
@@ -63,12 +67,12 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 
-/// How far a conversion has come; at its end, how much was converted.
+/// Progress of a conversion; at its end, the amount converted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that are done.
+    /// Bytes of the input converted so far.
     pub bytes: u64,
-    /// Bytes of the input.
+    /// Size of the input in bytes.
     pub total: u64,
     /// Sequences written.
     pub sequences: u64,
@@ -89,7 +93,7 @@ fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
     }
 }
 
-/// Refuses to write over the file that is read.
+/// Fails if the output is the input file.
 fn check_different(input: &DataFile, output: &str) -> Result<()> {
     if !input.is_same_as(output) {
         return Ok(());

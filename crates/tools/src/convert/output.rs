@@ -1,4 +1,4 @@
-//! An output file that appears under its name only when it is complete.
+//! An output file that gets its name when it is complete.
 
 use super::frame_writer::FrameWriter;
 use cntk_reader_core::error::ExceptionClass;
@@ -9,39 +9,40 @@ use cntk_reader_core::{Error, ErrorKind, Result};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-/// Bytes gathered for one write.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// The output. If it is dropped without [`Output::commit`], no file is left.
+/// An output file. If it is dropped without [`Output::commit`], no file is left.
 pub struct Output {
     path: String,
     file: NewFile,
     buffer: Vec<u8>,
-    /// Bytes written so far, before they are compressed.
+    /// Bytes written so far, before compression.
     at: u64,
-    /// What compresses the bytes, if they are to be.
+    /// Compresses the bytes, if requested.
     packer: Option<FrameWriter>,
 }
 
 impl Output {
-    /// Begins an output that will get this path.
+    /// Creates an output that will get this path.
     pub fn create(path: &str) -> Result<Output> {
         Self::open(path, "", false)
     }
 
-    /// An output whose bytes are compressed by zstd, if a level is given.
+    /// Creates an output that is compressed with zstd, if a level is given.
     pub fn create_packed(path: &str, level: Option<u32>) -> Result<Output> {
         let mut output = Self::create(path)?;
         output.packer = level.map(FrameWriter::new).transpose()?;
         Ok(output)
     }
 
-    /// A file in the folder of an output, for what is going to be copied into the output. `part` distinguishes the parts.
+    /// Creates a temporary file in the folder of an output, whose contents will be copied into the
+    /// output. `part` distinguishes several of them.
     pub(super) fn part(path: &str, part: &str) -> Result<Output> {
         Self::open(path, part, false)
     }
 
-    /// Opens a file; if `named`, under its temporary name in any case.
+    /// Opens a file. `named`: use a temporary name even if the system supports files without names.
     pub(super) fn open(path: &str, part: &str, named: bool) -> Result<Output> {
         let exact = address::exact(path);
         let target = Path::new(&exact);
@@ -52,7 +53,7 @@ impl Output {
             io::ErrorKind::ResourceBusy => {
                 let message = format!("The file '{path}' is being written by another conversion.");
                 let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-                error.with_detail("Wait for its end, or choose another output.").in_file(path)
+                error.with_detail("Wait until it has finished, or choose another output.").in_file(path)
             }
             io::ErrorKind::Unsupported => no_file(path, &cause),
             _ => Error::io("Error opening file", path, &cause),
@@ -61,7 +62,7 @@ impl Output {
         Ok(Output { path: path.to_owned(), file, buffer, at: 0, packer: None })
     }
 
-    /// Bytes written so far; of a compressed output those before they are compressed.
+    /// Returns the number of bytes written so far, before compression.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -75,7 +76,7 @@ impl Output {
         }
     }
 
-    /// Writes what is left to be compressed. Nothing can be added any more.
+    /// Compresses and writes the remaining bytes. Nothing can be added afterwards.
     fn end_packing(&mut self) -> Result<()> {
         let Some(packer) = self.packer.take() else { return Ok(()) };
         packer.finish()?.iter().try_for_each(|part| self.store(part))
@@ -102,7 +103,7 @@ impl Output {
         Error::io("Error writing file", &self.path, cause)
     }
 
-    /// Hands all bytes that were written, in their order, to `take`, a block at a time.
+    /// Passes all written bytes to `take` in order, block by block.
     pub(super) fn read_back(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.flush()?;
         self.file.file().rewind().map_err(|cause| self.error(&cause))?;
@@ -115,14 +116,14 @@ impl Output {
         }
     }
 
-    /// A path by which this process can read what was written.
+    /// Returns a path by which this process can read the output.
     pub fn readable_path(&mut self) -> Result<String> {
         self.end_packing()?;
         self.flush()?;
         Ok(self.file.readable_path())
     }
 
-    /// Gives the complete file its name. An earlier file of this name is replaced.
+    /// Gives the complete file its name. An existing file is replaced.
     pub fn commit(mut self) -> Result<()> {
         self.end_packing()?;
         self.flush()?;
@@ -134,7 +135,7 @@ impl Output {
     }
 }
 
-/// The error of an output that is no plain file.
+/// The error for an output that is not a plain file.
 fn no_file(path: &str, cause: &io::Error) -> Error {
     let shown = quoted(path.as_bytes());
     let error = Error::new(
@@ -147,7 +148,7 @@ fn no_file(path: &str, cause: &io::Error) -> Error {
     error.with_detail(detail).in_file(path)
 }
 
-/// As [`Output::write`]; flushing does nothing before the output is complete.
+/// Like [`Output::write`]; `flush` does nothing, because the output is flushed when it is complete.
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Output::write(self, bytes).map_err(io::Error::other)?;
@@ -165,7 +166,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_a_killed_conversion_left_is_replaced() {
+    fn leftovers_of_a_killed_conversion_are_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out").display().to_string();
         for named in [true, false] {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn two_conversions_to_one_file_are_kept_apart() {
+    fn concurrent_conversions_to_one_file_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out").display().to_string();
         let first = Output::open(&path, "", true).expect("an output");

@@ -1,9 +1,9 @@
-//! The streams of a text file that are converted, as the header file of `ctf2bin.py` lists them.
+//! The streams to convert from a text file, in the format of the header file of `ctf2bin.py`.
 
 use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};
 
-/// What a line has to be.
+/// The format of a line, for messages.
 const FORMAT: &str = "A line is: name alias dense|sparse dimension.";
 
 /// A stream to convert.
@@ -15,12 +15,13 @@ pub struct StreamRule {
     pub alias: String,
     /// Dense or sparse.
     pub storage: Storage,
-    /// Values of a sample.
+    /// Number of values of a sample.
     pub dim: u32,
 }
 
-/// Reads the content of a header file: one line per stream, `name alias dense|sparse dimension`. The streams of the binary
-/// file are in the order of the lines. Of two lines with one alias the later one counts, at the position of the earlier.
+/// Parses the content of a header file: one line per stream, `name alias dense|sparse dimension`.
+/// The binary file has the streams in the order of the lines. If two lines have the same alias, the
+/// later one counts, at the position of the earlier.
 pub fn parse_streams(text: &str) -> Result<Vec<StreamRule>> {
     let mut streams: Vec<StreamRule> = Vec::new();
     let text = cntk_reader_core::file::text::decoded(text.as_bytes(), "streams")?;

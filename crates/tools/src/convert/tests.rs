@@ -1,4 +1,4 @@
-//! Conversions there and back, byte for byte.
+//! Round trips between text and binary files, byte for byte.
 
 use super::*;
 use cntk_reader_core::stream::{ElementType, Storage};
@@ -40,7 +40,8 @@ fn writes_the_bytes_of_the_script() {
     assert_eq!(convert(TEXT, STREAMS, 40, true).expect("a file"), bytes_of(DUMP));
 }
 
-/// Offset, sequences and samples of the chunks of a file with one stream called `x`.
+/// Returns the offset, the sequences and the samples of each chunk of a file with one stream called
+/// `x`.
 fn table(file: &[u8]) -> Vec<(u64, u32, u32)> {
     let header = u64::from_le_bytes(*file.last_chunk().expect("a trailer")) as usize;
     let records = &file[header + 8 + 8 + 1 + 4 + 1 + 1 + 4..file.len() - 8];
@@ -103,7 +104,7 @@ fn flaws_are_refused_with_their_place() {
 }
 
 #[test]
-fn there_and_back() {
+fn text_and_binary_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let (binary, text, again) =
         (path(folder.path(), "a.cbf"), path(folder.path(), "b.ctf"), path(folder.path(), "c.cbf"));

@@ -1,4 +1,4 @@
-//! Sequences as lines of the text format.
+//! Writes sequences as lines of the text format.
 
 use super::data::{Batch, Column};
 use super::digits;
@@ -12,16 +12,17 @@ use rayon::prelude::*;
 use std::io::Write;
 use std::ops::Range;
 
-/// Sequences that one thread turns into text at a time.
+/// Number of sequences that one thread turns into text at a time.
 const TOGETHER: usize = 256;
 
-/// Bytes of an index with what stands around it, at most.
+/// Maximum number of bytes of an index with its separators.
 const LONGEST_INDEX: usize = 16;
 
-/// Digits of a key that is a number, at most.
+/// Maximum number of digits of a numeric key.
 const LONGEST_KEY: usize = 20;
 
-/// The lines of sequences: one for each sample of the longest stream of each.
+/// Returns the lines of the sequences, in parts: one line for each sample of the longest stream of
+/// a sequence.
 pub fn write_batch(batch: &Batch, streams: &[StreamInfo], pool: &Pool) -> Result<Vec<Vec<u8>>> {
     let ends = batch.columns.iter().zip(streams).map(|(column, info)| Ends::of(column, info));
     let ends = ends.collect::<Result<Vec<_>>>()?;
@@ -37,11 +38,11 @@ pub fn write_batch(batch: &Batch, streams: &[StreamInfo], pool: &Pool) -> Result
     pool.install(|| firsts.into_par_iter().map(write).collect())
 }
 
-/// Where sequences and samples end in a column.
+/// The ends of sequences and samples in a column.
 struct Ends {
-    /// Samples up to the end of each sequence.
+    /// The number of samples up to the end of each sequence.
     sequences: Vec<usize>,
-    /// Values up to the end of each sample, if the stream is sparse.
+    /// The number of values up to the end of each sample, if the stream is sparse.
     samples: Vec<usize>,
 }
 
@@ -59,7 +60,7 @@ impl Ends {
     }
 }
 
-/// Part `number` of what is divided by these ends.
+/// Returns the range of part `number`, given the ends of all parts.
 fn part(ends: &[usize], number: usize) -> Range<usize> {
     let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
     begin..ends[number]
@@ -106,7 +107,7 @@ fn write_numbered(
     Ok(())
 }
 
-/// The number of classes of a stream that becomes one of samples `index:1`.
+/// Returns the number of classes of a stream that is written as samples `index:1`.
 pub fn classes_of(stream: &StreamInfo) -> Option<usize> {
     stream.classes.filter(|_| matches!(stream.element, ElementType::Int32 | ElementType::Int64))
 }
@@ -130,7 +131,7 @@ fn write_dense(values: &[u8], stream: &StreamInfo, out: &mut Vec<u8>) -> Result<
 /// Appends the values of a sparse sample.
 fn write_sparse(indices: &[i32], values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
     if indices.is_empty() {
-        // A name alone is a sample, if a byte follows that ends the name.
+        // A name without values is a sample only if another byte ends the name.
         room::push(out, b' ', room::CONVERSION)?;
     }
     indices.iter().zip(values.chunks_exact(element.size())).try_for_each(|(index, value)| {
@@ -191,10 +192,11 @@ fn write_sample(
     write_sparse(&indices, &view.values[entries.start * size..entries.end * size], stream.element, out)
 }
 
-/// The value of the type `T` that these bytes are, as one of the type `R`.
+/// Reads a value of type `T` from its bytes, and converts it to type `R`.
 fn value_as<T: Element, R: Element>(bytes: &[u8]) -> Result<R> {
     let value: Option<T> = bytemuck::checked::try_pod_read_unaligned(bytes).ok();
-    let wrong = || Error::data(format!("The bytes {bytes:?} are no value of the type {}.", T::TYPE.name()));
+    let wrong =
+        || Error::data(format!("The bytes {bytes:?} are not a value of the type {}.", T::TYPE.name()));
     value.and_then(|value| value.to::<R>()).ok_or_else(wrong)
 }
 
@@ -208,7 +210,7 @@ fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<
             let bits = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             digits::write_f32(f32::from_bits(bits), out)?
         }
-        // Their values are those of `f32`, and rounding that back gives them again.
+        // `f32` represents their values exactly, so rounding back restores them.
         ElementType::Float16 | ElementType::BFloat16 => {
             digits::write_f32(with_element!(element, T => value_as::<T, f32>(bytes))?, out)?
         }
@@ -220,5 +222,5 @@ fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<
             true
         }
     };
-    if written { Ok(()) } else { Err(Error::data("No text is read as the bits of this value.")) }
+    if written { Ok(()) } else { Err(Error::data("No decimal number reads back as the bits of this value.")) }
 }

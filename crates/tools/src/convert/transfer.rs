@@ -1,4 +1,4 @@
-//! Converting data of any kind to text, binary, or arrays of NumPy, and checking what was written.
+//! Converts data of any kind to text, binary files or NumPy arrays, and verifies the output.
 
 use super::binary_writer::{BinaryStream, BinaryWriter};
 use super::data::{Batch, Data};
@@ -18,30 +18,35 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// CNTK's text format (CTF). It reads back to the same bits by CNTK's arithmetic. Sequences have their keys as ids.
+    /// CNTK's text format (CTF). CNTK's arithmetic reads back the same bits. Sequences have their
+    /// keys as ids.
     Text,
     /// CNTK's binary format (CBF), in the layout that CNTK 2.7 reads. It has no keys.
     Binary,
-    /// An array of NumPy (`.npy`), for data that have one dense stream with one sample in each sequence: sequences times the shape
-    /// of a sample, with the dimension that varies fastest last.
+    /// A NumPy array (`.npy`), for data with one dense stream with one sample in each sequence. Its
+    /// shape is the number of sequences, then the shape of a sample, with the dimension that varies
+    /// fastest last.
     NumpyArray,
-    /// An archive of arrays of NumPy (`.npz`), not compressed. `keys` has the keys. A dense stream `x` is the array `x`, samples times
-    /// the shape of a sample. A sparse stream `y` has the arrays `y.values`, `y.indices` and `y.offsets`, which are
-    /// `data`, `indices` and `indptr` of a `scipy.sparse.csr_array` with a row for each sample, and its dimension as `y.dim`. If not
-    /// every sequence has one sample in a stream `z`, `z.sequences` has where each sequence begins among the samples, and the end.
+    /// An uncompressed archive of NumPy arrays (`.npz`). The array `keys` has the keys. A dense
+    /// stream `x` is the array `x`: the number of samples, then the shape of a sample. A sparse
+    /// stream `y` has the arrays `y.values`, `y.indices` and `y.offsets`, which are `data`,
+    /// `indices` and `indptr` of a `scipy.sparse.csr_array` with a row for each sample, and its
+    /// dimension as `y.dim`. If some sequences of a stream `z` do not have exactly one sample,
+    /// `z.sequences` has the start of each sequence among the samples, and the end.
     NumpyArchive,
 }
 
-/// How [`convert`] writes data.
+/// Options of [`convert`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// Bytes of a chunk of a binary file.
+    /// Size of the chunks of a binary file in bytes.
     pub chunk_size: u64,
-    /// Whether the output is read again and compared with the data before it gets its name.
+    /// Whether the output is read back and compared with the data before it gets its name.
     pub verify: bool,
-    /// For text and binary files: zstd's level to compress the output with, from 1 to 22; `None`: it is not compressed. Readers recognize
-    /// compressed files by their names, so this needs a path that ends in `.zst`.
+    /// For text and binary files: the level of zstd to compress the output with, from 1 to 22;
+    /// `None`: no compression. Readers recognize compressed files by their names, so the path must
+    /// end in `.zst`.
     pub compression: Option<u32>,
 }
 
@@ -51,11 +56,13 @@ impl Default for ConvertOptions {
     }
 }
 
-/// Writes data to a file, and returns their digest and how many there were. The listener gets numbers of sequences as `bytes` and
-/// `total`; if the output is verified, they begin again with 0 for that.
+/// Writes data to a file, and returns their digest with the numbers of sequences, samples and
+/// values. The listener gets numbers of sequences as `bytes` and `total`; verification restarts
+/// them from 0.
 ///
-/// The file appears under its name when it is complete and verified, and replaces an earlier one; whatever interrupts the conversion
-/// leaves no part of it. Several conversions to one path at a time are refused where the file system cannot keep them apart.
+/// The file appears under its name when it is complete and verified, and replaces an existing file;
+/// an interrupted conversion leaves nothing behind. Several conversions to one path at a time are
+/// refused where the file system cannot separate them.
 pub fn convert(
     mut data: Data,
     format: Format,
@@ -78,7 +85,7 @@ pub fn convert(
     }
     let written = digester.finish();
     let streams = data.streams().to_vec();
-    // What was read is released before the output is read.
+    // Release the input before the output is read.
     drop(data);
     let mut output = sink.finish()?;
     if options.verify {
@@ -101,9 +108,10 @@ pub fn convert(
     Ok(written)
 }
 
-/// Opens an output that is not under its name yet.
+/// Opens an output that does not have its name yet.
 fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
-    // Dense streams of text have their own types; binary files have the precision, or own types.
+    // A text file declares the types of dense streams one by one; a binary file has a precision or
+    // declares types.
     let sparse = streams.iter().find(|stream| stream.storage == Storage::SparseCsc);
     let is_double = streams.iter().any(|stream| stream.element == ElementType::Double);
     let precision = match sparse {
@@ -143,13 +151,13 @@ fn reopen(path: &str, format: Format, streams: &[StreamInfo]) -> Result<Data> {
 
 fn differs(written: Digest, found: Digest, format: Format) -> Error {
     let detail = format!(
-        "Written were {} sequences, {} samples and {} values with the digest {written}; reading the output gave {} sequences, {} \
-         samples and {} values with the digest {found}. The output was not kept.",
+        "{} sequences, {} samples and {} values with the digest {written} were written, but {} sequences, {} \
+         samples and {} values with the digest {found} were read back. The output was not kept.",
         written.sequences, written.samples, written.values, found.sequences, found.samples, found.values
     );
     let cause = match format {
         Format::Text if found.sequences < written.sequences => {
-            " Text cannot keep apart neighbouring sequences with the same key: convert with numbers as ids."
+            " Text cannot separate neighbouring sequences with the same key: convert with numbers as ids."
         }
         Format::Text => " In the text format every sequence needs a sample in every stream.",
         _ => "",
@@ -170,14 +178,13 @@ impl Sink {
         let level = options.compression;
         if level.is_some() && !matches!(format, Format::Text | Format::Binary) {
             let error = Error::argument(
-                "Arrays of NumPy are not compressed by zstd, because NumPy does not read them.",
+                "NumPy arrays are not compressed with zstd, because NumPy could not read them.",
             );
             return Err(error.with_detail("Text and binary files can be compressed."));
         }
         if level.is_some() && !file::is_named_as_zstd(path) {
             let error = Error::argument(format!("The name '{path}' does not end in '.zst'."));
-            let detail =
-                "Readers recognize a compressed file by its name and its content. Give it the ending '.zst'.";
+            let detail = "Readers recognize a compressed file by its name and its content. Give it the extension '.zst'.";
             return Err(error.with_detail(detail));
         }
         Ok(match format {

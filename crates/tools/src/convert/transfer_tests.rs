@@ -1,4 +1,4 @@
-//! Data through all formats and back: equal digests, and files that other programs read.
+//! Round trips through all formats: equal digests, and files that other programs read.
 
 use super::*;
 use cntk_reader::{Builder, CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
@@ -80,7 +80,7 @@ fn outputs_are_compressed_and_verified() {
         convert(data, format, path, options, &mut |_| ControlFlow::Continue(()))
     };
     assert_eq!(run_with(data(), Format::Binary, &binary, &compressed(1)).expect("binary"), digest);
-    // Unpacked, it is the binary file that would have been written.
+    // Decompressed, it is the binary file that would have been written.
     run(data(), Format::Binary, &plain).expect("binary");
     let file = cntk_reader_core::file::DataFile::open(&binary).expect("a compressed file");
     let mut bytes = vec![0; file.size().expect("a size") as usize];
@@ -100,7 +100,7 @@ fn outputs_are_compressed_and_verified() {
 }
 
 #[test]
-fn keys_that_are_texts_go_through_arrays() {
+fn text_keys_round_trip_through_arrays() {
     let folder = tempfile::tempdir().expect("a folder");
     let [input, arrays, output] = ["in.ctf", "out.npz", "out.ctf"].map(|name| path(folder.path(), name));
     std::fs::write(&input, "käse |x 1\nb2 |x 2\nb2 |x 3\nlonger-key |x 4\n").expect("writing");
@@ -126,7 +126,7 @@ fn one_dense_stream_is_one_array() {
     assert_eq!(numpy(&array).streams()[0].name, "x");
     run(numpy(&array), Format::Text, &output).expect("text");
     assert_eq!(std::fs::read_to_string(&output).expect("text"), "0\t|x 1 2\n1\t|x 3 4\n2\t|x 5 6\n");
-    // Sequences of several samples have no place in it.
+    // An array cannot hold sequences of several samples.
     std::fs::write(&input, "1 |x 1 2\n1 |x 3 4\n").expect("writing");
     let refused = run(Data::of_reader(builder()).expect("data"), Format::NumpyArray, &array);
     assert!(refused.expect_err("two samples").message().contains("sequences of one sample"));
@@ -171,7 +171,7 @@ fn shapes_that_contradict_each_other_are_errors() {
         assert!(error.to_string().contains(words), "{error}");
     };
     let one_dimension = "It must have one dimension.";
-    // Tables of two dimensions have more numbers than rows.
+    // A two-dimensional array has more numbers than rows.
     refused(&[("x.npy", &[2], &[1, 2]), ("x.sequences.npy", &[2, 2], &[0, 1, 1, 2])], one_dimension);
     let (values, dim): ((&str, &[u64], &[u8]), _) =
         (("x.values.npy", &[1], &[5]), ("x.dim.npy", &[][..], &[9][..]));
@@ -181,16 +181,16 @@ fn shapes_that_contradict_each_other_are_errors() {
     assert_eq!(run(numpy(&arrays), Format::Text, &output).expect("text").sequences, 1);
     refused(&[values, dim, indices, ("x.offsets.npy", &[2, 2], &[0, 1, 1, 2])], one_dimension);
     refused(&[values, dim, ("x.indices.npy", &[1, 2], &[3, 4]), offsets], one_dimension);
-    // There are no rows, and a row would be larger than any memory.
+    // There are no rows, but a row would exceed any memory.
     refused(&[("x.npy", &[0, 1 << 40, 1 << 40], &[])], "It ends before the values of its shape");
 }
 
 #[test]
-fn what_text_cannot_hold_is_not_left_behind() {
+fn unverifiable_text_is_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let [arrays, output] = ["x.npz", "out.ctf"].map(|name| path(folder.path(), name));
     write_arrays(&arrays, &[("x.npy", &[2], &[1, 2]), ("keys.npy", &[2], &[7, 7])]);
-    // Both sequences have the key 7, so the text is read as one sequence.
+    // Both sequences have the key 7, so the text reads as one sequence.
     let error = run(numpy(&arrays), Format::Text, &output).expect_err("the digest differs");
     assert!(error.detail().contains("same key"), "{error}");
     assert!(!std::fs::exists(&output).expect("looking"));
@@ -217,7 +217,7 @@ fn damaged_arrays_are_errors() {
             Data::of_numpy(&arrays, &NumpyOptions::default()).and_then(|mut data| Digest::of(&mut data));
         assert!(cut.is_err(), "cut at {at}");
     }
-    // Some bytes mean nothing for the values: keys, padding, checksums, dates.
+    // Some bytes do not affect the values: keys, padding, checksums, dates.
     assert!(differ > 200, "{differ} of 300 changes were noticed");
 }
 
@@ -275,7 +275,7 @@ fn types_and_ids_are_kept_in_text_and_binary_files() {
         let data = Data::of_reader(cbf(&binary, precision)).expect("data");
         assert_eq!(run(data, Format::Text, &text_out).expect("text"), digest);
     }
-    // Without a reader, as `binary_to_text` converts.
+    // The same with `binary_to_text`, which uses no reader.
     let other = path(folder.path(), "other.ctf");
     binary_to_text(&binary, &other, &mut |_| ControlFlow::Continue(())).expect("text");
     for text in [&text_out, &other] {
@@ -283,7 +283,7 @@ fn types_and_ids_are_kept_in_text_and_binary_files() {
         assert_eq!(run(data, Format::Binary, &again).expect("binary"), digest);
         assert_eq!(std::fs::read(&again).expect("a file"), bytes);
     }
-    // Arrays keep the types too, but for bfloat16, and are converted back to the same file.
+    // Arrays keep the types, too, except bfloat16, and are converted back to the same file.
     let arrays = path(folder.path(), "arrays.npz");
     let of_arrays = || {
         let mut data = Data::of_numpy(&arrays, &NumpyOptions::default()).expect("arrays");
@@ -298,7 +298,7 @@ fn types_and_ids_are_kept_in_text_and_binary_files() {
         assert_eq!((own.element, own.storage), (widened, stream.storage), "{}", own.name);
     }
     assert_eq!(run(of_arrays(), Format::Binary, &again).expect("binary"), digest);
-    // Floats cannot hold all of these numbers.
+    // Floats cannot represent all of these numbers.
     let mut data = Data::of_reader(ctf(&input)).expect("data");
     data.to_floats(ElementType::Double);
     let error = run(data, Format::Binary, &again).expect_err("an error");

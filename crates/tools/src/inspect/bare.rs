@@ -1,4 +1,4 @@
-//! Data files that stand alone, without a configuration: what reads them, and several of them together.
+//! Data files without a configuration, alone or several together.
 
 use super::check::CheckSummary;
 use super::inspector::Inspector;
@@ -20,11 +20,11 @@ use cntk_reader_speech::{htk, kaldi};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Data files without a configuration, each of which is recognized by its content. Several are joined by key, as the deserializers of a
-/// configuration are.
+/// Data files without a configuration, each of which is recognized by its content. Several files
+/// are joined by key, as the deserializers of a configuration are.
 ///
-/// Dimensions of features and images are those that the files state. Numbers of classes and the dimensions of sparse streams become known when
-/// the data are looked at: [`BareFiles::learn`].
+/// Dimensions of features and images come from the files. Numbers of classes and dimensions of
+/// sparse streams are known only after reading the data: [`BareFiles::learn`].
 #[derive(Debug, Clone)]
 pub struct BareFiles(Vec<BareFile>);
 
@@ -34,16 +34,17 @@ pub struct BareFiles(Vec<BareFile>);
 pub struct BareFile {
     /// Its path.
     pub path: String,
-    /// What it is.
+    /// Its format.
     pub format: FileFormat,
-    source: Source,
-    /// What beside it has to be written before a configuration can read it: a path, and what stands in the file.
+    source: BareSource,
+    /// The path and the lines of a file that must be written beside this one before a configuration
+    /// can read it, such as a script.
     companion: Option<(String, Vec<String>)>,
 }
 
-/// What reads a file. Paths are those of files in the file system, or of generated texts.
+/// How a file is read. A path names a file in the file system or a generated file.
 #[derive(Debug, Clone)]
-enum Source {
+enum BareSource {
     Text(TextOutline),
     Binary,
     HtkFeatures { script: String, stream: String, dim: usize },
@@ -54,16 +55,18 @@ enum Source {
     Base64Images { streams: [String; 2], classes: usize, has_keys: bool },
 }
 
-/// Lines of a companion that are shown.
+/// Number of lines of a companion file shown in a comment.
 const SHOWN: usize = 5;
 
 impl BareFiles {
-    /// Recognizes what files are. Fails for what is no data file, or one that cannot be read without more being known of it.
+    /// Recognizes the formats of files. Fails for a file that is not a data file, or cannot be read
+    /// without further information.
     ///
-    /// Labels (MLF) come last: they have the lengths of features, and cannot be the first deserializer of a reader.
+    /// Labels (MLF) come last: they take their lengths from features, and cannot be the first
+    /// deserializer of a reader.
     pub fn recognize(paths: &[&str]) -> Result<BareFiles> {
         let mut files = paths.iter().map(|path| BareFile::recognize(path)).collect::<Result<Vec<_>>>()?;
-        files.sort_by_key(|file| matches!(file.source, Source::Labels { .. }));
+        files.sort_by_key(|file| matches!(file.source, BareSource::Labels { .. }));
         let mut names = BTreeSet::new();
         for (path, name) in files
             .iter()
@@ -72,7 +75,7 @@ impl BareFiles {
         {
             if !names.insert(name.to_lowercase()) {
                 let message = format!("Several of the files have a stream '{name}'.");
-                let detail = "Files that are given together are joined by key: each has other streams of the same sequences. If \
+                let detail = "Files that are given together are joined by key: each has different streams of the same sequences. If \
                               they are parts of one data set, give them one by one, or a configuration that lists them in one \
                               deserializer: 'file = (a.ctf:b.ctf)' or 'file = *.ctf'.";
                 return Err(Error::data(message).with_detail(detail).in_file(path).in_stream(name));
@@ -94,48 +97,52 @@ impl BareFiles {
         &self.0
     }
 
-    /// Opens the data to look at them, as [`Look::inspect`](crate::Look::inspect) does. Labels
-    /// may stand alone.
+    /// Opens the data for inspection, like [`Look::inspect`](crate::Look::inspect). Labels may be
+    /// the only file.
     pub fn inspect(&self) -> Result<Inspector> {
         self.open(Inspector::open)
     }
 
-    /// Opens the data to look at their sequences, as [`Look::sequences`](crate::Look::sequences)
-    /// does. Labels may stand alone.
+    /// Opens the data to read single sequences, like [`Look::sequences`](crate::Look::sequences).
+    /// Labels may be the only file.
     pub fn sequences(&self) -> Result<SequenceReader> {
         self.open(SequenceReader::open)
     }
 
     fn open<R>(
         &self,
-        open: impl FnOnce(&cntk_reader_engine::reader::settings::ReaderSettings, &build::Others<'_>) -> Result<R>,
+        open: impl FnOnce(
+            &cntk_reader_engine::reader::settings::ReaderSettings,
+            &build::Extensions<'_>,
+        ) -> Result<R>,
     ) -> Result<R> {
         let section = |values: Values| Section::of_values("file", &values);
         let mut added =
             self.0.iter().map(|file| file.values(true).map(section)).collect::<Result<Vec<_>>>()?;
         let begins_with_labels =
-            self.0.first().is_some_and(|file| matches!(file.source, Source::Labels { .. }));
+            self.0.first().is_some_and(|file| matches!(file.source, BareSource::Labels { .. }));
         if begins_with_labels {
-            // A configuration has labels after features only: this stands for them, and is taken out again.
+            // In a configuration, labels must follow features: a placeholder for features comes
+            // first, and is removed from the settings below.
             added.insert(0, section(HtkFeatureDeserializer::new("placeholder", "placeholder", 1).values()?));
         }
-        let others = language::Others { added: &added, ..language::Others::default() };
+        let others = language::ExtensionTypes { added: &added, ..language::ExtensionTypes::default() };
         let options = self.options().trace_level(0);
         let mut settings = Config::default().with_options(&options, others)?.settings(others)?;
         if begins_with_labels {
             settings.deserializers.remove(0);
             settings.descriptions.drain(..1.min(settings.descriptions.len()));
         }
-        open(&settings, &build::Others { labels_may_be_first: true, ..build::Others::default() })
+        open(&settings, &build::Extensions { labels_may_be_first: true, ..build::Extensions::default() })
     }
 
-    /// The options that a reader of the files needs beside the defaults.
+    /// Returns the non-default options that a reader of the files needs.
     fn options(&self) -> ReaderOptions {
         let has_numbers = |file: &BareFile| match &file.source {
-            Source::Text(outline) => outline.numeric_keys,
-            Source::Images { has_keys, .. } | Source::Base64Images { has_keys, .. } => !has_keys,
-            Source::Binary | Source::Array { .. } => true,
-            Source::HtkFeatures { .. } | Source::Kaldi { .. } | Source::Labels { .. } => false,
+            BareSource::Text(outline) => outline.numeric_keys,
+            BareSource::Images { has_keys, .. } | BareSource::Base64Images { has_keys, .. } => !has_keys,
+            BareSource::Binary | BareSource::Array { .. } => true,
+            BareSource::HtkFeatures { .. } | BareSource::Kaldi { .. } | BareSource::Labels { .. } => false,
         };
         match self.0.iter().all(has_numbers) {
             true => ReaderOptions::new(),
@@ -143,14 +150,15 @@ impl BareFiles {
         }
     }
 
-    /// Takes over what a check of the data has seen: dimensions of sparse streams, and numbers of classes.
+    /// Adopts the results of a check: dimensions of sparse streams, and numbers of classes.
     pub fn learn(&mut self, data: &Inspector, summary: &CheckSummary) {
         for ((file, member), seen) in self.0.iter_mut().zip(data.members()).zip(&summary.streams) {
             for (info, seen) in member.streams().iter().zip(seen) {
                 let dim = usize::try_from(seen.dim).unwrap_or(usize::MAX).max(1);
                 match &mut file.source {
-                    Source::Text(outline) => outline.set_sparse_dim(&info.name, dim),
-                    Source::Kaldi { dim: own, is_sparse: true, .. } | Source::Labels { classes: own, .. } => {
+                    BareSource::Text(outline) => outline.set_sparse_dim(&info.name, dim),
+                    BareSource::Kaldi { dim: own, is_sparse: true, .. }
+                    | BareSource::Labels { classes: own, .. } => {
                         *own = dim;
                     }
                     _ => {}
@@ -159,34 +167,36 @@ impl BareFiles {
         }
     }
 
-    /// The dimension of a stream, if it was found by looking at the data.
+    /// Returns the dimension of a stream, if it was found by reading the data.
     pub fn dim(&self, stream: &str) -> Option<usize> {
         self.0.iter().find_map(|file| match &file.source {
-            Source::Text(outline) => outline.streams.iter().find(|own| own.name == stream).map(|own| own.dim),
-            Source::Kaldi { stream: own, dim, is_sparse: true, .. } if own == stream => Some(*dim),
-            Source::Labels { stream: own, classes, .. } if own == stream => Some(*classes),
+            BareSource::Text(outline) => {
+                outline.streams.iter().find(|own| own.name == stream).map(|own| own.dim)
+            }
+            BareSource::Kaldi { stream: own, dim, is_sparse: true, .. } if own == stream => Some(*dim),
+            BareSource::Labels { stream: own, classes, .. } if own == stream => Some(*classes),
             _ => None,
         })
     }
 
-    /// A configuration that reads the files. What has to be written before, a script for features or a map for a zip file, stands in
-    /// comments.
+    /// Returns a configuration that reads the files. Comments in it contain the files that must be
+    /// written first, such as a script for features or a map for a zip file.
     pub fn configuration(&self) -> Result<String> {
         let mut text = String::new();
         for (path, lines) in self.0.iter().filter_map(|file| file.companion.as_ref()) {
-            text += &format!("# Write the file '{path}' first, of {} lines:\n", lines.len());
+            text += &format!("# First write the file '{path}' with {} lines:\n", lines.len());
             lines.iter().take(SHOWN).for_each(|line| text += &format!("#   {line}\n"));
             if lines.len() > SHOWN {
                 text += "#   ...\n";
             }
         }
-        if matches!(&self.0[..], [BareFile { source: Source::Labels { .. }, .. }]) {
+        if matches!(&self.0[..], [BareFile { source: BareSource::Labels { .. }, .. }]) {
             text += "# Labels cannot stand alone: put the deserializer of the features before them.\n";
         }
         if self
             .0
             .iter()
-            .any(|file| matches!(file.source, Source::Images { .. } | Source::Base64Images { .. }))
+            .any(|file| matches!(file.source, BareSource::Images { .. } | BareSource::Base64Images { .. }))
         {
             text +=
                 "# Images of different sizes need a transform: \"Scale\", with width, height and channels.\n";
@@ -198,16 +208,16 @@ impl BareFiles {
     }
 }
 
-impl Source {
-    /// The names of streams that the file itself does not give.
+impl BareSource {
+    /// The names of the streams that the file does not name.
     fn stream_names(&mut self) -> Vec<&mut String> {
         match self {
-            Source::Text(_) | Source::Binary => Vec::new(),
-            Source::HtkFeatures { stream, .. }
-            | Source::Kaldi { stream, .. }
-            | Source::Labels { stream, .. }
-            | Source::Array { stream } => vec![stream],
-            Source::Images { streams, .. } | Source::Base64Images { streams, .. } => {
+            BareSource::Text(_) | BareSource::Binary => Vec::new(),
+            BareSource::HtkFeatures { stream, .. }
+            | BareSource::Kaldi { stream, .. }
+            | BareSource::Labels { stream, .. }
+            | BareSource::Array { stream } => vec![stream],
+            BareSource::Images { streams, .. } | BareSource::Base64Images { streams, .. } => {
                 streams.iter_mut().collect()
             }
         }
@@ -230,24 +240,24 @@ impl BareFile {
         let labels = || "labels".to_owned();
         let source = match format {
             FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => {
-                Source::Text(TextOutline::of_sample(path)?)
+                BareSource::Text(TextOutline::of_sample(path)?)
             }
-            FileFormat::Cbf => Source::Binary,
+            FileFormat::Cbf => BareSource::Binary,
             FileFormat::HtkFeatures => {
                 let key = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
                 let last = htk::frames_of(&file)?.saturating_sub(1);
                 let script = stand_in("scp", vec![format!("{key}={path}[0,{last}]")])?;
                 let dim = htk::values_of_frames(&script)?;
-                Source::HtkFeatures { script, stream: features(), dim }
+                BareSource::HtkFeatures { script, stream: features(), dim }
             }
             FileFormat::Script if is_htk_script(&file)? => {
                 let dim = htk::values_of_frames(path)?;
-                Source::HtkFeatures { script: path.to_owned(), stream: features(), dim }
+                BareSource::HtkFeatures { script: path.to_owned(), stream: features(), dim }
             }
             FileFormat::Script | FileFormat::KaldiArchive | FileFormat::KaldiText => {
                 let is_script = format == FileFormat::Script;
                 let dim = Pool::shared()?.install(|| kaldi::values_of_frames(path, is_script))?;
-                Source::Kaldi {
+                BareSource::Kaldi {
                     is_script,
                     stream: if dim.is_some() { features() } else { labels() },
                     dim: dim.map_or(LARGEST_DIM as usize, |dim| dim as usize),
@@ -259,14 +269,14 @@ impl BareFile {
                     Some(names) => Some(stand_in("states", names)?),
                     None => None,
                 };
-                Source::Labels { states, stream: labels(), classes: LARGEST_DIM as usize }
+                BareSource::Labels { states, stream: labels(), classes: LARGEST_DIM as usize }
             }
-            FileFormat::Npy => Source::Array { stream: features() },
+            FileFormat::Npy => BareSource::Array { stream: features() },
             FileFormat::ImageMap => images(path.to_owned(), source::summary_of_map(path)?),
             FileFormat::Base64Images => {
                 let source::MapSummary { classes, has_text_keys } = source::summary_of_base64(&file)?;
                 let streams = ["features".to_owned(), "labels".to_owned()];
-                Source::Base64Images { streams, classes, has_keys: has_text_keys }
+                BareSource::Base64Images { streams, classes, has_keys: has_text_keys }
             }
             FileFormat::Zip => {
                 let lines = source::map_of_zip(path)?;
@@ -285,35 +295,36 @@ impl BareFile {
         Ok(BareFile { path: path.to_owned(), format, source, companion })
     }
 
-    /// The path and the streams of a text file.
+    /// Returns the path and the streams, if it is a text file.
     fn outline(&self) -> Option<(&str, &TextOutline)> {
         match &self.source {
-            Source::Text(outline) => Some((&self.path, outline)),
+            BareSource::Text(outline) => Some((&self.path, outline)),
             _ => None,
         }
     }
 
-    /// The options that read the file. `is_looked_at`: the file as it is, by what stands for its companion.
+    /// Returns the options that read the file. `is_looked_at`: for inspection, with the generated
+    /// file in place of the companion, and with any dimension of sparse streams.
     fn values(&self, is_looked_at: bool) -> Result<Values> {
         let beside = |generated: &String| match &self.companion {
             Some((path, _)) if !is_looked_at => path.clone(),
             _ => generated.clone(),
         };
         match &self.source {
-            Source::Text(outline) => {
+            BareSource::Text(outline) => {
                 let ctf = if is_looked_at { outline.with_any_dim() } else { outline.deserializer() };
                 ctf.values()
             }
-            Source::Binary => {
+            BareSource::Binary => {
                 let cbf = CbfDeserializer::new(Path::new(&address::exact(&self.path)));
                 cbf.values()
             }
-            Source::HtkFeatures { script, stream, dim } => {
+            BareSource::HtkFeatures { script, stream, dim } => {
                 let features =
                     HtkFeatureDeserializer::new(stream, Path::new(&address::exact(&beside(script))), *dim);
                 features.values()
             }
-            Source::Kaldi { is_script, stream, dim, is_sparse } => {
+            BareSource::Kaldi { is_script, stream, dim, is_sparse } => {
                 let path = address::exact(&self.path);
                 let path = Path::new(&path);
                 let kaldi = match is_script {
@@ -323,7 +334,7 @@ impl BareFile {
                 let kaldi = if *is_sparse { kaldi.sparse() } else { kaldi };
                 kaldi.values()
             }
-            Source::Labels { states, stream, classes } => {
+            BareSource::Labels { states, stream, classes } => {
                 let labels =
                     HtkMlfDeserializer::new(stream, Path::new(&address::exact(&self.path)), *classes);
                 let labels = match states {
@@ -332,11 +343,11 @@ impl BareFile {
                 };
                 labels.values()
             }
-            Source::Array { stream } => {
+            BareSource::Array { stream } => {
                 let arrays = NumpyDeserializer::new().array(stream, Path::new(&address::exact(&self.path)));
                 arrays.values()
             }
-            Source::Images { map, streams: [features, labels], classes, .. } => {
+            BareSource::Images { map, streams: [features, labels], classes, .. } => {
                 let images = ImageDeserializer::new(
                     Path::new(&address::exact(&beside(map))),
                     features,
@@ -345,7 +356,7 @@ impl BareFile {
                 );
                 images.values()
             }
-            Source::Base64Images { streams: [features, labels], classes, .. } => {
+            BareSource::Base64Images { streams: [features, labels], classes, .. } => {
                 let path = address::exact(&self.path);
                 let images = Base64ImageDeserializer::new(Path::new(&path), features, labels, *classes);
                 images.values()
@@ -354,13 +365,14 @@ impl BareFile {
     }
 }
 
-/// Images of a map file.
-fn images(map: String, summary: source::MapSummary) -> Source {
+/// Describes the images of a map file.
+fn images(map: String, summary: source::MapSummary) -> BareSource {
     let streams = ["features".to_owned(), "labels".to_owned()];
-    Source::Images { map, streams, classes: summary.classes, has_keys: summary.has_text_keys }
+    BareSource::Images { map, streams, classes: summary.classes, has_keys: summary.has_text_keys }
 }
 
-/// Whether a script is one of HTK's: `key=path[first,last]`. Kaldi's have blanks between key and path.
+/// Whether a script is HTK's: `key=path[first,last]`. Kaldi's scripts have blanks between key and
+/// path.
 fn is_htk_script(file: &DataFile) -> Result<bool> {
     let mut head = vec![0; 4096];
     let count = file.read_at(0, &mut head)?;
@@ -375,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_data_file_is_named() {
+    fn unknown_formats_are_refused_with_the_path() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf").display().to_string();
         std::fs::write(&path, "").expect("writing");

@@ -1,4 +1,4 @@
-//! What is known of data at once, from the caches of their indexes.
+//! A summary of data from the caches of their indexes.
 
 use super::inspector::{Extent, memory_of_all};
 use super::{Lengths, TextOutline, WindowUse};
@@ -16,13 +16,13 @@ use cntk_reader_text::ctf::index::IndexOptions;
 use cntk_reader_text::ctf::index::brief::{self, IndexBrief};
 use rayon::prelude::*;
 
-/// Files of a list whose samples are looked at.
+/// Maximum number of files of a list that are sampled.
 const LOOKED_AT: usize = 8;
 
-/// What index caches say of data: see [`Look::brief`](crate::Look::brief).
+/// A summary of data from their index caches: see [`Look::brief`](crate::Look::brief).
 ///
-/// Numbers of sequences and bytes are exact. Lengths are those of some sequences if there are very many, and what samples are
-/// like is seen in some places of the files.
+/// Numbers of sequences and bytes are exact. Lengths are estimated from some sequences if there are
+/// very many. Statistics of samples come from parts of the files.
 pub struct Brief {
     settings: ReaderSettings,
     members: Vec<BriefMember>,
@@ -32,21 +32,21 @@ pub struct Brief {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BriefMember {
-    /// Its file; or a pattern, or a list of both.
+    /// Its file, a pattern, or a list of both.
     pub name: String,
     /// Its `type` in the configuration.
     pub type_name: String,
-    /// Bytes of its files.
+    /// Size of its files in bytes.
     pub bytes: u64,
-    /// Where the cache is: the first one of several files.
+    /// Path of the cache; of the first one if there are several files.
     pub cache: String,
-    /// Number of chunks; about, if there are very many.
+    /// Number of chunks; an estimate if there are very many.
     pub chunks: u64,
-    /// How many sequences there are, and how long they are.
+    /// Number and lengths of the sequences.
     pub lengths: Lengths,
     /// Its streams.
     pub streams: Vec<StreamInfo>,
-    /// What the samples are like that were looked at, by stream.
+    /// Statistics of the sampled data, by stream.
     pub statistics: Vec<StreamStatistics>,
 }
 
@@ -69,7 +69,7 @@ impl Brief {
         &self.members
     }
 
-    /// What the randomization window keeps in memory, about.
+    /// Estimates the memory use of the randomization window.
     pub fn window(&self) -> WindowUse {
         let Some(primary) = self.members.first() else { return WindowUse::default() };
         let samples = primary.lengths.samples();
@@ -108,7 +108,7 @@ impl BriefMember {
     }
 }
 
-/// What the samples of the streams are like in some places of some of the files.
+/// Statistics by stream, from samples of some of the files.
 fn statistics(text: &TextOptions, paths: &[String]) -> Result<Vec<StreamStatistics>> {
     let mut statistics = vec![StreamStatistics::default(); text.streams.len()];
     for path in paths.iter().step_by(paths.len().div_ceil(LOOKED_AT).max(1)) {

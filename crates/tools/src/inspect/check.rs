@@ -20,15 +20,16 @@ use rayon::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a check looks for, and when it ends.
+/// Scope and limits of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckOptions {
-    /// Errors and warnings after which the check ends; `None`: it does not.
+    /// Number of errors and warnings after which the check ends; `None`: no limit.
     pub most: Option<u64>,
-    /// Whether the deserializers are compared by key: sequences that one of them lacks, and lengths that differ.
+    /// Whether the deserializers are compared by key, to find sequences that one of them lacks, and
+    /// lengths that differ.
     pub join: bool,
-    /// Bytes of each file that are looked at, about, in chunks from all over it; `None`: all.
+    /// Approximate number of bytes of each file to check, in chunks from all over it; `None`: all.
     pub sample: Option<u64>,
 }
 
@@ -46,7 +47,8 @@ impl CheckOptions {
         self
     }
 
-    /// Looks only at chunks of about this many bytes of each file, one at least, from all over it.
+    /// Checks only chunks from all over each file, of about this many bytes in total, but at least
+    /// one.
     #[must_use]
     pub fn sample(mut self, bytes: u64) -> CheckOptions {
         self.sample = Some(bytes);
@@ -61,17 +63,17 @@ impl CheckOptions {
     }
 }
 
-/// How far a check has come.
+/// Progress of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckProgress {
     /// Bytes of files that were read.
     pub bytes: u64,
-    /// Bytes of all files; 0 if no deserializer has a file of its own.
+    /// Size of all files in bytes; 0 if no deserializer has a file of its own.
     pub total: u64,
 }
 
-/// What a check has found in all.
+/// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckSummary {
@@ -83,18 +85,19 @@ pub struct CheckSummary {
     pub notes: u64,
     /// Bytes of files that were read.
     pub bytes: u64,
-    /// What the samples are like: for each deserializer, by stream.
+    /// Statistics of the samples: for each deserializer, by stream.
     pub streams: Vec<Vec<StreamStatistics>>,
-    /// Names in the file of each deserializer that no stream has.
+    /// For each deserializer, the names in its file that no stream has.
     pub unknown_names: Vec<Vec<UnknownName>>,
-    /// Whether everything was looked at. A check ends early after the number of findings that was asked for, or where the
-    /// listener says so.
+    /// Whether everything was checked. A check ends early at the limit of findings, or if the
+    /// listener breaks.
     pub is_complete: bool,
 }
 
 impl Inspector {
-    /// Checks all data. `listener` gets the findings in the order of the data, deserializer by deserializer, on this thread;
-    /// `Break` ends the check. `progress` is called several times a second.
+    /// Checks all data. `listener` gets the findings in the order of the data, deserializer by
+    /// deserializer, on this thread; `Break` ends the check. `progress` is called several times a
+    /// second.
     ///
     /// Deserializers that could not be opened are findings.
     pub fn check(
@@ -104,7 +107,7 @@ impl Inspector {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckSummary> {
         let total = self.members().iter().filter_map(InspectedMember::file_bytes).sum();
-        let mut run = Run {
+        let mut run = CheckRun {
             options,
             front_end: self.settings.front_end,
             listener,
@@ -165,7 +168,7 @@ impl Inspector {
         &self,
         member: &InspectedMember,
         opened: &Arc<dyn Deserializer>,
-        run: &mut Run<'_>,
+        run: &mut CheckRun<'_>,
         total: u64,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<()> {
@@ -186,13 +189,14 @@ impl Inspector {
         for ids in looked_at.chunks(together) {
             seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();
             let checked = self.check_chunks(opened, ids, run.left(), helpers.as_mut());
-            // Reads that were cancelled are no mistakes of the data.
+            // Cancelled reads are not errors of the data.
             cancel::check()?;
             for check in checked {
                 let stated = check.bytes > 0;
                 run.add(check, member.name());
                 if !stated && let Some(bytes) = member.file_bytes() {
-                    // Formats that do not know how many bytes a chunk takes: its share of the samples.
+                    // The format does not know the size of its chunks: estimate it from their share
+                    // of the samples.
                     run.summary.bytes =
                         before + (u128::from(bytes) * u128::from(seen) / u128::from(samples)) as u64;
                 }
@@ -205,7 +209,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// `helpers` are there if sequences are fetched.
+    /// Checks these chunks in parallel. `helpers` is given for formats whose sequences are fetched.
     fn check_chunks(
         &self,
         source: &Arc<dyn Deserializer>,
@@ -234,7 +238,7 @@ impl Inspector {
             }
         };
         match helpers {
-            // One after the other: all threads fetch already, and that takes memory.
+            // One chunk at a time: fetching a chunk already uses all threads, and memory.
             Some(helpers) => {
                 loaded.into_iter().zip(ids).map(|(chunk, &id)| look(chunk, id, Some(helpers))).collect()
             }
@@ -246,27 +250,27 @@ impl Inspector {
     }
 }
 
-/// A check that runs.
-struct Run<'a> {
+/// The state of a running check.
+struct CheckRun<'a> {
     options: &'a CheckOptions,
-    /// Whose words findings use for options.
+    /// The front end whose option names findings use.
     front_end: FrontEnd,
     listener: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
     summary: CheckSummary,
     ended: bool,
-    /// Some chunks are not looked at.
+    /// Whether some chunks are skipped.
     is_partial: bool,
-    /// Lines of the last deserializer that begin with an id that is text.
+    /// Number of lines of the current deserializer that begin with a text id.
     text_ids: u64,
-    /// By stream of the last deserializer: the first sample that repeats an index, and the number
-    /// of these samples.
+    /// By stream of the current deserializer: the first sample that repeats an index, and the
+    /// number of such samples.
     repeats: Vec<Option<(Finding, u64)>>,
-    /// Notes of the last deserializer that are counted, and reported at its end.
+    /// Counted notes of the current deserializer, reported at its end.
     notes: Vec<CountedNote>,
 }
 
-impl Run<'_> {
-    /// Findings that may still be reported.
+impl CheckRun<'_> {
+    /// The number of findings that may still be reported.
     fn left(&self) -> usize {
         let reported = self.summary.errors + self.summary.warnings;
         self.options.most.map_or(usize::MAX, |most| most.saturating_sub(reported) as usize)
@@ -287,7 +291,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reports the names that no stream of the last deserializer has.
+    /// Reports the names in the file that no stream of the current deserializer has.
     fn report_names(&mut self, member: &InspectedMember) {
         let names = self.summary.unknown_names.last().cloned().unwrap_or_default();
         let of_streams = member.streams().iter().map(|info| info.name.as_str());
@@ -296,7 +300,7 @@ impl Run<'_> {
             let name = &unknown.name;
             let alike = |other: &&&str| **other != name && other.eq_ignore_ascii_case(name);
             let similar = all.iter().find(alike).map_or_else(String::new, |other| {
-                format!(" '{}' differs from it in upper and lower case only.", quoted(other.as_bytes()))
+                format!(" '{}' differs from it only in upper and lower case.", quoted(other.as_bytes()))
             });
             let message = format!(
                 "Samples with the name '{}' are not read: no stream has this name.{similar}",
@@ -306,7 +310,8 @@ impl Run<'_> {
         }));
     }
 
-    /// Reports how many lines of the last deserializer begin with an id that is text, if the first is not the only one.
+    /// Reports the number of lines of the current deserializer that begin with a text id, if there
+    /// are several.
     fn report_text_ids(&mut self, file: &str) {
         let count = std::mem::take(&mut self.text_ids);
         if count > 1 {
@@ -315,19 +320,19 @@ impl Run<'_> {
         }
     }
 
-    /// Reports the first sample of each stream of the last deserializer that repeats an index, and
-    /// how many there are.
+    /// Reports for each stream of the current deserializer the first sample that repeats an index,
+    /// and the number of such samples.
     fn report_repeats(&mut self, file: &str) {
         let repeats = std::mem::take(&mut self.repeats);
         self.report(repeats.into_iter().flatten().map(|(mut finding, count)| {
             if count > 1 {
-                finding.message += &format!(" So have {count} samples of the stream.");
+                finding.message += &format!(" This happens in {count} samples of the stream.");
             }
             finding.in_file(file)
         }));
     }
 
-    /// Reports what was found in a chunk of the deserializer that is being checked.
+    /// Adds the results of a chunk of the current deserializer, and reports its findings.
     fn add(&mut self, check: ChunkCheck, file: &str) {
         if let Some(streams) = self.summary.streams.last_mut() {
             streams.iter_mut().zip(&check.streams).for_each(|(own, next)| own.add(next));
@@ -356,7 +361,7 @@ mod tests {
     use cntk_reader_engine::reader::Epoch;
     use std::fmt::Write;
 
-    /// Lines of which some are damaged in ways that reading tolerates.
+    /// Lines, some of them damaged in ways that reading tolerates.
     fn damaged(lines: u32) -> String {
         let mut text = String::new();
         for line in 0..lines {
@@ -371,9 +376,10 @@ mod tests {
         text
     }
 
-    /// Errors are what reading counts: as many tolerated are enough to read everything, and one less is not.
+    /// The check finds exactly the errors that reading counts: with that many errors tolerated
+    /// reading succeeds, with one less it fails.
     #[test]
-    fn errors_are_those_that_reading_counts() {
+    fn errors_match_those_counted_by_reading() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
         std::fs::write(&path, damaged(20_000)).expect("writing");
@@ -391,7 +397,7 @@ mod tests {
         assert_eq!((of(Severity::Error), of(Severity::Warning)), (summary.errors, summary.warnings));
         assert!(findings.is_sorted_by_key(|finding| finding.location.offset));
         assert!(findings.iter().all(|finding| {
-            // A line is a sequence, so its key is the line, from 0.
+            // Each line is a sequence, so its key is the line number counted from 0.
             let key = finding.location.key.as_deref().and_then(|key| key.parse::<u64>().ok());
             key.map(|key| key + 1) == finding.location.line
         }));
@@ -406,7 +412,7 @@ mod tests {
         assert_eq!(streams[0].sequences, 20_000);
     }
 
-    /// What a check finds in a file of this text: line, severity, and the beginning of the message.
+    /// Returns the findings of a check of this text: line, severity, and beginning of the message.
     fn found(text: &str, options: ReaderOptions, errors: u32) -> Vec<(Option<u64>, Severity, String)> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
@@ -432,8 +438,8 @@ mod tests {
         assert_eq!(found, expected.map(|(line, text)| (line, Severity::Note, text.to_owned())));
     }
 
-    /// The first sample of each stream is named with its line, whatever sequence it is in; the
-    /// others are counted.
+    /// The first sample of each stream is reported with its line, whatever its sequence; the others
+    /// are counted.
     #[test]
     fn repeated_indices_are_noted_with_file_line_and_stream() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -459,7 +465,8 @@ mod tests {
         let note = |line, stream: &str, message: &str| {
             (Some(line), Some(stream.to_owned()), Severity::Note, message.to_owned())
         };
-        let first = "A sparse sample has the index 3 more than once. So have 2 samples of the stream.";
+        let first =
+            "A sparse sample has the index 3 more than once. This happens in 2 samples of the stream.";
         let second = "A sparse sample has the index 1 more than once.";
         assert_eq!(found, [note(3, "s", first), note(5, "y", second)]);
     }

@@ -1,4 +1,4 @@
-//! The deserializers of a configuration, opened to be looked at.
+//! The deserializers of a configuration, opened for inspection.
 
 use super::Lengths;
 use cntk_reader_core::corpus::Corpus;
@@ -10,15 +10,15 @@ use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::randomize::{Order, WindowSize};
-use cntk_reader_engine::reader::build::{self, Others};
+use cntk_reader_engine::reader::build::{self, Extensions};
 use cntk_reader_engine::reader::settings::ReaderSettings;
 use cntk_reader_text::ctf::TextOptions;
 use cntk_reader_text::ctf::index::{CacheState, IndexOptions, brief};
 use std::sync::Arc;
 
-/// Data that are looked at: see [`crate::inspect`].
+/// Data opened for inspection: see [`crate::inspect`].
 ///
-/// *Threads*: it may be used by several threads at once. Work is done by the library's pool.
+/// *Threads*: several threads may use it at once. The library's pool does the work.
 pub struct Inspector {
     pub(super) settings: ReaderSettings,
     pub(super) corpus: Arc<Corpus>,
@@ -26,7 +26,7 @@ pub struct Inspector {
     members: Vec<InspectedMember>,
 }
 
-/// One of the deserializers that an [`Inspector`] looks at.
+/// One of the deserializers of an [`Inspector`].
 pub struct InspectedMember {
     name: String,
     kind: String,
@@ -34,26 +34,27 @@ pub struct InspectedMember {
     cache: Option<(String, CacheState)>,
 }
 
-/// What the randomization window of a reader keeps in memory.
+/// Memory use of the randomization window of a reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowUse {
-    /// Chunks of the window, and the two that are loaded ahead of it, but at most all.
+    /// Chunks of the window and the two that are prefetched, or all chunks if there are fewer.
     pub chunks: u64,
     /// Samples in these chunks.
     pub samples: u64,
-    /// Bytes that their data take, at most: many are kept in less. `None` if the data were not looked at.
+    /// Maximum size of their data in bytes; many are stored in less. `None` if the data were not
+    /// read.
     pub bytes: Option<u64>,
 }
 
-/// Chunks that are loaded ahead of the window.
+/// Number of chunks prefetched ahead of the window.
 const AHEAD: u64 = 2;
 
 impl Inspector {
     /// Opens the deserializers of these settings.
-    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Inspector> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<Inspector> {
         let mut settings = settings.clone();
-        // Checks report warnings whatever the trace level says.
+        // Checks report warnings at any trace level.
         settings.deserializers.iter_mut().for_each(|one| one.report_warnings());
         let pool = Pool::shared()?;
         let corpus = build::corpus(&settings);
@@ -67,7 +68,7 @@ impl Inspector {
                 AnyDeserializer::Listing(_) => {
                     let message = "The sequences of this deserializer are known only while they are read.";
                     Err(Error::argument(message)
-                        .with_detail("Data can be inspected whose sequences are known beforehand."))
+                        .with_detail("Only data whose sequences are known before reading can be inspected."))
                 }
             }),
         };
@@ -75,18 +76,19 @@ impl Inspector {
         Ok(Inspector { settings, corpus, pool, members })
     }
 
-    /// The deserializers in their order. The first one is primary.
+    /// Returns the deserializers in their order, the primary first.
     pub fn members(&self) -> &[InspectedMember] {
         &self.members
     }
 
-    /// The text of a key, as the data have it.
+    /// Returns a key as the data spell it.
     pub fn key_text(&self, key: u64) -> String {
         self.corpus.text_of(key)
     }
 
-    /// What the randomization window keeps in memory, given what is known of the samples of the deserializers, as
-    /// [`CheckSummary::streams`](super::CheckSummary::streams) has it. Without randomization it is what is loaded ahead.
+    /// Estimates the memory use of the randomization window from statistics such as
+    /// [`CheckSummary::streams`](super::CheckSummary::streams). Without randomization, the
+    /// prefetched chunks count.
     pub fn window(&self, statistics: Option<&[Vec<StreamStatistics>]>) -> WindowUse {
         let Some(Ok(primary)) = self.members.first().map(|member| &member.opened) else {
             return WindowUse::default();
@@ -110,7 +112,7 @@ impl Inspector {
     }
 }
 
-/// How much data there is, as far as windows depend on it.
+/// The amount of data, as far as windows depend on it.
 pub(super) struct Extent {
     pub chunks: u64,
     pub samples: u64,
@@ -119,7 +121,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// What a window keeps in memory if all data take `bytes` bytes.
+    /// Estimates the memory use of a window if all data take `bytes` bytes.
     pub fn window(&self, order: Order, bytes: Option<u64>) -> WindowUse {
         let wanted = match order {
             Order::InOrder => 1,
@@ -141,14 +143,16 @@ impl Extent {
     }
 }
 
-/// Bytes that all `samples` samples of a deserializer take in memory, at most, if they are like those that were seen.
+/// Estimates the maximum memory of all `samples` samples of a deserializer from the samples that
+/// were seen.
 pub(super) fn memory_of_all(streams: &[StreamInfo], seen: &[StreamStatistics], samples: u64) -> u64 {
     let bytes: u64 = streams.iter().zip(seen).map(|(info, seen)| memory_of(seen, info)).sum();
     let looked_at = seen.iter().map(|stream| stream.samples).max().unwrap_or(0).max(1);
     u64::try_from(u128::from(bytes) * u128::from(samples) / u128::from(looked_at)).unwrap_or(u64::MAX)
 }
 
-/// The cache of a text file's index. Of several files the first one that does not fit, or else the first one.
+/// Returns the index cache of the text files and its state: the first cache that does not fit, or
+/// else the first one.
 fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, CacheState)> {
     let options = IndexOptions::of(text);
     let mut caches = text
@@ -163,17 +167,18 @@ fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, CacheState)>
 }
 
 impl InspectedMember {
-    /// What messages call it: its file, or the name of a user's deserializer.
+    /// Returns its name in messages: its file, or the name of a user's deserializer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its `type` in the configuration.
+    /// Returns its `type` in the configuration.
     pub fn type_name(&self) -> &str {
         &self.kind
     }
 
-    /// Why it could not be opened; `None` if it could. One that could not has no streams, chunks and sequences.
+    /// Returns the error if it could not be opened. Such a deserializer has no streams, chunks and
+    /// sequences.
     pub fn error(&self) -> Option<&Error> {
         self.opened.as_ref().err()
     }
@@ -182,33 +187,34 @@ impl InspectedMember {
         self.opened.as_ref().ok()
     }
 
-    /// Its streams.
+    /// Returns its streams.
     pub fn streams(&self) -> &[StreamInfo] {
         self.opened().map_or(&[], |opened| opened.streams())
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub fn chunks(&self) -> u64 {
         self.opened().map_or(0, |opened| opened.chunks().len() as u64)
     }
 
-    /// How many sequences there are, and how long they are.
+    /// Returns the number and the lengths of its sequences.
     pub fn lengths(&self) -> Lengths {
         self.opened().map_or_else(Lengths::default, |opened| Lengths::of(&**opened))
     }
 
-    /// Bytes of its file; `None` without a file of its own.
+    /// Returns the size of its file in bytes; `None` if it has no file of its own.
     pub fn file_bytes(&self) -> Option<u64> {
         self.opened()?.file_bytes()
     }
 
-    /// Where the cache of its index is, or would be, and whether it can be used, as far as its header and the ends of the data show.
-    /// Of several files it is the first cache that cannot be used, if there is one. `None` for formats without such caches.
+    /// Returns the path of its index cache, even if it is missing, and its state according to its
+    /// header and the two ends of the data. For several files, it is the first cache that does not
+    /// fit, or else the first one. `None` for formats without index caches.
     pub fn index_cache(&self) -> Option<(&str, CacheState)> {
         self.cache.as_ref().map(|(path, state)| (path.as_str(), *state))
     }
 
-    /// Memory that its tables of chunks, sequences and keys take, in bytes.
+    /// Returns the memory of its tables of chunks, sequences and keys in bytes.
     pub fn index_memory(&self) -> u64 {
         self.opened().map_or(0, |opened| opened.memory().index)
     }

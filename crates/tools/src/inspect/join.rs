@@ -1,4 +1,4 @@
-//! Compares deserializers by key: which sequences only one has, and which have different lengths.
+//! Compares deserializers by key, to find sequences that only one has, and lengths that differ.
 
 use super::inspector::Inspector;
 use cntk_reader_core::Result;
@@ -12,7 +12,7 @@ use cntk_reader_engine::pack::Packing;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Compares the deserializers that could be opened, if there are several: each one with the primary.
+/// Compares each deserializer with the primary, if they could be opened.
 pub(super) fn compare(
     inspector: &Inspector,
     listener: &mut dyn FnMut(Finding) -> ControlFlow<()>,
@@ -32,7 +32,7 @@ pub(super) fn compare(
             is_comparable: modes[0] != InFrameMode::Whole && mode != InFrameMode::Whole,
             frames: FramePair::new(&***primary, &***secondary, [modes[0], mode]),
         };
-        // The first search may sort all keys, which is work for the pool.
+        // The first search may sort all keys: run it on the pool.
         inspector.pool.install(|| secondary.prepare_to_find())?;
         if pair.compare(listener)?.is_break() {
             break;
@@ -41,8 +41,8 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Streams that frame mode cannot deliver: those of deserializers that are not taken apart, with
-/// sequences of several samples.
+/// Finds streams that frame mode cannot deliver: those of deserializers whose sequences are not
+/// split into frames, with several samples per sequence.
 pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatistics>]) -> Vec<Finding> {
     if inspector.settings.packing != Packing::Frame {
         return Vec::new();
@@ -78,8 +78,8 @@ pub(super) fn several_samples(inspector: &Inspector, streams: &[Vec<StreamStatis
     findings
 }
 
-/// Sequences of other lengths that are listed before they are only counted: in many corpora all sequences are, such as words with one
-/// label a sequence.
+/// Number of sequences with different lengths that are listed before further ones are only counted.
+/// In many corpora all lengths differ, such as words with one label per sequence.
 const NOTED: u64 = 10;
 
 /// The primary and another deserializer.
@@ -89,15 +89,15 @@ struct Pair<'a> {
     primary: &'a dyn Deserializer,
     name: &'a str,
     secondary: &'a dyn Deserializer,
-    /// Both should have equal numbers of samples.
+    /// Whether both should have equal numbers of samples.
     is_comparable: bool,
-    /// How they go together in frame mode.
+    /// How their frames are paired in frame mode.
     frames: FramePair,
 }
 
 impl Pair<'_> {
     fn compare(&self, listener: &mut dyn FnMut(Finding) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
-        let mut used = Used::new(self.secondary)?;
+        let mut used = UsedSequences::new(self.secondary)?;
         let mut own = Vec::new();
         let mut notes = 0u64;
         for chunk in 0..self.primary.chunks().len() as ChunkId {
@@ -161,7 +161,7 @@ impl Pair<'_> {
 
     fn others(&self, count: u64) -> Finding {
         let message = format!(
-            "{count} other sequences have other numbers of samples in '{}' than in '{}'.",
+            "{count} more sequences have different numbers of samples in '{}' and '{}'.",
             self.name, self.primary_name
         );
         Finding::new(Severity::Note, message).in_file(self.name)
@@ -181,7 +181,7 @@ impl Pair<'_> {
         self.finding(severity, self.name, key, message, detail)
     }
 
-    /// How frame mode treats sequences whose lengths differ.
+    /// Severity and detail for sequences of different lengths in frame mode.
     fn in_frame_mode(&self, frames: u32, samples: u32) -> (Severity, &'static str) {
         let fit = self.frames.fit(frames, samples);
         match fit {
@@ -199,16 +199,16 @@ impl Pair<'_> {
     }
 }
 
-/// The sequences of a deserializer that have a partner: one bit each.
-struct Used<'a> {
+/// The set of sequences of a deserializer that have a partner, one bit each.
+struct UsedSequences<'a> {
     table: &'a dyn Deserializer,
-    /// By chunk, the position of its first sequence.
+    /// The position of the first sequence of each chunk.
     firsts: Vec<usize>,
     bits: Vec<u64>,
 }
 
-impl<'a> Used<'a> {
-    fn new(table: &'a dyn Deserializer) -> Result<Used<'a>> {
+impl<'a> UsedSequences<'a> {
+    fn new(table: &'a dyn Deserializer) -> Result<UsedSequences<'a>> {
         let mut total = 0;
         let first = |sequences: u32| {
             let first = total;
@@ -217,7 +217,7 @@ impl<'a> Used<'a> {
         };
         let firsts = table.chunks().iter().map(|chunk| chunk.sequences).map(first);
         let firsts = room::collect(firsts, room::INDEX)?;
-        Ok(Used { table, firsts, bits: room::zeroed(total.div_ceil(64), room::INDEX)? })
+        Ok(UsedSequences { table, firsts, bits: room::zeroed(total.div_ceil(64), room::INDEX)? })
     }
 
     fn mark(&mut self, id: SequenceId) {
@@ -229,7 +229,7 @@ impl<'a> Used<'a> {
         }
     }
 
-    /// The sequences that were not marked, in order.
+    /// The unmarked sequences, in order.
     fn others(&self) -> impl Iterator<Item = SequenceId> + '_ {
         (0..).zip(self.table.chunks()).flat_map(move |(chunk, info)| {
             let first = self.firsts[chunk as usize];

@@ -1,26 +1,26 @@
-//! How long sequences are.
+//! Lengths of sequences.
 
 use cntk_reader_core::format::{self, ChunkTable};
 use std::collections::BTreeMap;
 
-/// How many samples the sequences of a deserializer have.
+/// The distribution of the numbers of samples of a deserializer's sequences.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lengths {
     /// Number of sequences of each length below [`DIRECT`].
     short: Vec<u64>,
     /// Number of sequences of each greater length.
     long: BTreeMap<u32, u64>,
-    /// Sequences that were counted: all, or about all.
+    /// Number of counted sequences; rounding may make it differ from `sequences`.
     counted: u64,
     sequences: u64,
     samples: u64,
 }
 
-/// Lengths that are counted in an array.
+/// Lengths below this are counted in an array.
 const DIRECT: usize = 1 << 12;
 
 impl Lengths {
-    /// The lengths of all sequences of a table.
+    /// Counts the lengths of all sequences of a table.
     pub(super) fn of(table: &dyn ChunkTable) -> Lengths {
         let mut lengths = Lengths::default();
         for (chunk, info) in (0..).zip(table.chunks()) {
@@ -32,7 +32,7 @@ impl Lengths {
         lengths
     }
 
-    /// Adds `sequences` sequences, of which some have these lengths: if these are not all, the rest is alike, about.
+    /// Adds `sequences` sequences, with the lengths of `some` of them as a sample of all.
     pub(super) fn add_some(&mut self, some: &[u32], sequences: u64) {
         let Some(weight) = sequences.checked_div(some.len() as u64) else { return };
         let before = (self.sequences, self.samples);
@@ -57,23 +57,24 @@ impl Lengths {
         }
     }
 
-    /// Number of sequences.
+    /// Returns the number of sequences.
     pub fn sequences(&self) -> u64 {
         self.sequences
     }
 
-    /// Number of samples of all sequences; about, if not all were looked at.
+    /// Returns the number of samples of all sequences; an estimate if only some were seen.
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// The mean length; 0 without sequences.
+    /// Returns the mean length; 0 if there are no sequences.
     pub fn mean(&self) -> f64 {
         if self.sequences == 0 { 0.0 } else { self.samples as f64 / self.sequences as f64 }
     }
 
-    /// The least length that at least this share of the sequences, from 0 to 1, does not exceed: 0 gives the shortest
-    /// sequence, 0.5 the median, 1 the longest. `None` without sequences.
+    /// Returns the least length that at least this fraction of the sequences, from 0 to 1, does not
+    /// exceed: 0 gives the shortest sequence, 0.5 the median, 1 the longest. `None` if there are no
+    /// sequences.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share.clamp(0.0, 1.0) * self.counted as f64).ceil() as u64).max(1);
         let short = (0..).zip(&self.short).map(|(length, &count)| (length, count));
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_sorted_lengths() {
+    fn quantiles_match_the_sorted_lengths() {
         let mut sorted: Vec<u32> = (0..997).map(|i| i * i % 90_000).collect();
         let mut lengths = Lengths::default();
         sorted.iter().for_each(|&length| lengths.add(length, 1));
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn some_sequences_stand_for_all() {
+    fn sampled_lengths_are_extrapolated() {
         let mut lengths = Lengths::default();
         lengths.add_some(&[5], 100);
         lengths.add_some(&[], 0);

@@ -1,4 +1,4 @@
-//! Looks at chunks that are loaded: the check of formats whose parsers stop at a failure.
+//! Checks loaded chunks, for formats whose parsers stop at the first error.
 
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::check::{
@@ -14,7 +14,7 @@ use cntk_reader_core::{Result, with_element};
 use cntk_reader_engine::pack::plain::PlainSequence;
 use std::sync::Arc;
 
-/// The first repeated index of a sequence, and the number of its samples that repeat one.
+/// Returns the first repeated index of a sequence, and the number of its samples that repeat one.
 fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64, u64)> {
     let sparse = view.sparse()?;
     let (&base, mut found) = (sparse.offsets.first()?, None);
@@ -37,12 +37,12 @@ fn repeats_in(view: &SequenceView<'_>, finder: &mut RepeatFinder) -> Option<(u64
     found
 }
 
-/// Sequences that are fetched and looked at together.
+/// Number of sequences fetched and checked together.
 const TOGETHER: u32 = 64;
 
-/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. `helpers` help to
-/// fetch sequences, if they are fetched; then this must not run on a thread of the pool, which
-/// users' code may wait for.
+/// Checks a loaded chunk of a deserializer whose keys belong to `corpus`. `helpers` is given if the
+/// sequences are fetched; then the caller must not be a thread of the pool, because fetching may
+/// wait for user code that needs the pool.
 pub(super) fn check_loaded(
     source: &dyn Deserializer,
     corpus: &Corpus,
@@ -74,7 +74,7 @@ fn sequences_of(source: &dyn Deserializer, chunk: ChunkId) -> u32 {
     source.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
 }
 
-/// Looks at a sequence of a chunk; at one that was fetched in both of its forms.
+/// Checks a sequence of a chunk; if it was fetched, in its fetched form, too.
 fn look_at(
     source: &dyn Deserializer,
     corpus: &Corpus,
@@ -137,7 +137,7 @@ fn look_at(
     }
 }
 
-/// The finding that a sequence has values that are infinite or NaN.
+/// Returns the finding for a sequence with infinite or NaN values.
 fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &StreamInfo) -> Option<Finding> {
     let may_be = matches!(view.kind, ViewKind::Frames(_)) || view.form == ValueForm::Whole;
     let values = if may_be { memory.decode(view, info).ok()?.values } else { return None };
@@ -154,7 +154,7 @@ fn not_finite(memory: &mut PlainSequence, view: &SequenceView<'_>, info: &Stream
     Some(Finding::new(Severity::Warning, message).with_detail(detail))
 }
 
-/// The place of the first value that is infinite or NaN, and the number of these values.
+/// Returns the index of the first infinite or NaN value, and the number of such values.
 fn first_not_finite<T: Element>(values: &[u8]) -> Option<(usize, usize)> {
     let values = values.chunks_exact(size_of::<T>()).map(bytemuck::checked::pod_read_unaligned::<T>);
     let mut places = values.enumerate().filter(|(_, value)| !value.is_finite()).map(|(place, _)| place);
@@ -168,8 +168,7 @@ fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Optio
     keys.first().map(|&key| source.diagnostics().key_text(key, corpus))
 }
 
-/// Fetches all sequences and looks at them. What is random about them is drawn one after the other,
-/// as a reader does.
+/// Fetches and checks all sequences. Their random numbers are drawn in order, as in a reader.
 fn look_at_fetched(
     source: &dyn Deserializer,
     corpus: &Corpus,

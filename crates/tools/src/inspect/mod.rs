@@ -1,8 +1,8 @@
-//! Looking at data without reading minibatches: what a file is, what it has, and what is wrong with it.
+//! Inspects data without reading minibatches: recognizes, describes and checks files.
 //!
 //! [`Look::inspect`](crate::Look::inspect) opens the deserializers of a configuration for an
 //! [`Inspector`]. It describes them ([`InspectedMember`]), and [checks](Inspector::check) their
-//! data: the engine's own parsers read everything, in parallel, and all that they would report is
+//! data: the engine's own parsers read everything, in parallel, and everything they would report is
 //! listed in the order of the data, with file, line, offset, stream and key.
 //!
 //! ```
@@ -15,14 +15,16 @@
 //! use cntk_reader::{CtfDeserializer, Reader};
 //! use std::ops::ControlFlow;
 //!
-//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5)).inspect()?;
+//! let ctf = CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5);
+//! let data = Reader::builder().ctf(ctf).inspect()?;
 //! let summary = data.check(&CheckOptions::default(), &mut |finding| {
 //!     println!("{:?}: {}", finding.location, finding.message);
 //!     ControlFlow::Continue(())
 //! }, &mut |_| ())?;
-//! // The first sample is fine. The second lacks a value of `x`, a warning; its `y` has the index 9 and is refused.
+//! // The first sequence is fine. In the second `x` lacks a value, a warning, and the index 9
+//! // of `y` is out of range, an error.
 //! assert!(summary.warnings >= 1 && summary.errors >= 1);
-//! assert_eq!(summary.streams[0][1].dim, 10); // what would be needed
+//! assert_eq!(summary.streams[0][1].dim, 10); // the dimension that the data need
 //! # Ok(())
 //! # }
 //! ```

@@ -1,4 +1,4 @@
-//! Notes about data that are legal and read without a message, and are most likely not what was
+//! Notes about data that are legal and read without a message, but most likely not what the user
 //! meant.
 
 use super::inspector::InspectedMember;
@@ -9,16 +9,16 @@ use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::stream::{Storage, StreamInfo};
 use cntk_reader_text::ctf::TextOptions;
 
-/// A declared dimension is suspicious if it is so many times the one that the data need.
+/// A declared dimension is suspicious if it is this many times the dimension that the data need.
 const FAR_LARGER: u64 = 10;
 
 /// Declared dimensions below this are not suspicious.
 const LEAST_DIM: u64 = 100;
 
-/// The greatest dimension of a sparse stream: it stands for one that is not known.
+/// The greatest dimension of a sparse stream, used if the dimension is not known.
 const ANY_DIM: u64 = i32::MAX as u64;
 
-/// The notes about a deserializer that was checked as a whole.
+/// Returns the notes about a deserializer that was checked completely.
 pub(super) fn of_member(
     options: Option<&dyn Format>,
     member: &InspectedMember,
@@ -41,14 +41,14 @@ pub(super) fn of_member(
         notes.extend(of_ids(text, member, is_joined));
     }
     if member.opened().is_some() && member.lengths().sequences() == 0 {
-        let mut note = Finding::new(Severity::Note, "There are no sequences, so that nothing can be read.");
+        let mut note = Finding::new(Severity::Note, "There are no sequences, so nothing can be read.");
         "Check how the file was written.".clone_into(&mut note.detail);
         notes.push(note.in_file(member.name()));
     }
     notes
 }
 
-/// The note that a file that is read as text has another format.
+/// Returns a note if a file that is read as text has another format.
 pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
     let text = options?.of::<TextOptions>()?;
     let path = text.files.paths().ok()?.into_iter().next()?;
@@ -56,7 +56,7 @@ pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
     (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))
 }
 
-/// The note about cases that were counted while the data were checked.
+/// Returns the note about cases that were counted during the check.
 fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
     let (count, stream) = (note.count, member.streams().get(note.stream));
     let stream = stream.map_or("", |info| info.name.as_str());
@@ -76,17 +76,17 @@ fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
     Finding::new(Severity::Note, message).with_detail(detail).located(note.first.clone())
 }
 
-/// A peculiarity that all samples of a stream have in common, and its remedy.
+/// Returns a suspicious property that all samples of a stream share, and its fix.
 fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'static str)> {
     let name = &info.name;
     let size = info.classes.unwrap_or(info.sample_size());
     let dim = (!info.has_late_shape()).then_some(size as u64).filter(|&dim| dim != ANY_DIM);
     if dim == Some(0) {
-        let message = format!("The dimension of '{name}' is 0, so that its samples have no values.");
+        let message = format!("The dimension of '{name}' is 0, so its samples have no values.");
         return Some((message, "Set ‹dim› to the number of values, or of classes."));
     }
     let fits = seen.samples > 0 && seen.longer == 0;
-    // Ids are sparse in the file.
+    // Ids are dense streams, but sparse in the file.
     if info.storage == Storage::Dense && info.classes.is_none() {
         let is_empty = fits && seen.dim == 0 && seen.shorter == seen.samples;
         return is_empty.then(|| {
@@ -103,7 +103,7 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     }
     let least = seen.least_index?;
     let greatest = seen.dim.saturating_sub(1);
-    // Each index from 1 on might have come, and one at least beside 1 did.
+    // There are enough values for each index from 1 on, and at least one index is not 1.
     if least == 1 && greatest > 1 && seen.values >= greatest {
         let message = format!("No sample of '{name}' has the index 0; the indices are 1 to {greatest}.");
         return Some((
@@ -129,8 +129,8 @@ fn of_stream(info: &StreamInfo, seen: &StreamStatistics) -> Option<(String, &'st
     })
 }
 
-/// Ids that may be labels. `is_joined`: other deserializers have the other streams of the
-/// sequences, so one stream is no sign of it.
+/// Returns a note about ids that may be labels. `is_joined`: other deserializers have the other
+/// streams of the sequences, so that a single stream does not suggest it.
 fn of_ids(text: &TextOptions, member: &InspectedMember, is_joined: bool) -> Option<Finding> {
     let lengths = member.lengths();
     let (sequences, samples) = (lengths.sequences(), lengths.samples());

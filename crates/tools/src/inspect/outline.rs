@@ -1,4 +1,5 @@
-//! What a text file has, without a configuration: the names of its streams, dense or sparse, and their dimensions.
+//! The streams of a text file without a configuration: their names, whether they are sparse, and
+//! their dimensions.
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
@@ -9,15 +10,15 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::Storage;
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::build;
-use cntk_reader_text::ctf::MOST_ERRORS;
+use cntk_reader_text::ctf::MAX_ERRORS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The streams that a text file has.
+/// The streams of a text file.
 ///
-/// A file in CNTK's text format does not say which streams it has. [`TextOutline::of_sample`] looks at a few places of the
-/// file, and [`TextOutline::complete`] at all of it.
+/// A file in CNTK's text format does not declare its streams. [`TextOutline::of_sample`] reads some
+/// parts of the file, [`TextOutline::complete`] all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextOutline {
@@ -25,11 +26,11 @@ pub struct TextOutline {
     pub path: String,
     /// The streams, in the order in which they were found.
     pub streams: Vec<OutlineStream>,
-    /// Lines begin with ids. Otherwise every line is a sequence.
+    /// Whether lines begin with ids. Otherwise every line is a sequence.
     pub has_ids: bool,
-    /// The ids are numbers.
+    /// Whether the ids are numbers.
     pub numeric_keys: bool,
-    /// The whole file was looked at.
+    /// Whether the whole file was read.
     pub is_complete: bool,
 }
 
@@ -37,39 +38,39 @@ pub struct TextOutline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutlineStream {
-    /// Its name. It differs from the name in the file if that differs from the name of an earlier
-    /// stream in upper and lower case only: `x` and `X` are one stream in configurations.
+    /// Its name. It differs from the name in the file if an earlier stream has the same name apart
+    /// from upper and lower case: `x` and `X` are one stream in configurations.
     pub name: String,
     /// Its name in the file.
     pub alias: String,
     /// Dense or sparse: sparse samples are written as `index:value`.
     pub storage: Storage,
-    /// The least dimension that the samples seen fit into: the most values of a dense sample, the greatest index and 1 of
-    /// sparse ones. At least 1.
+    /// The least dimension that fits the samples seen: the largest number of values of a dense
+    /// sample, or the greatest index of sparse samples plus 1. At least 1.
     pub dim: usize,
-    /// The samples that were looked at.
+    /// Statistics of the samples seen.
     pub seen: StreamStatistics,
 }
 
-/// What a sample says of a stream.
+/// A stream in the sampled parts of a file.
 #[derive(Default)]
-struct Sampled {
+struct SampledStream {
     name: String,
     is_sparse: bool,
-    /// Of sparse samples, the greatest index.
+    /// The greatest index of sparse samples.
     greatest: usize,
     sparse_samples: u64,
     entries: u64,
-    /// Of dense samples, how many have this number of values.
+    /// The number of dense samples by their number of values.
     counts: BTreeMap<usize, u64>,
-    /// Sequences that have it, and the number of the last one.
+    /// The number of sequences that have it, and the number of the last such sequence.
     sequences: u64,
     last: u64,
 }
 
-impl Sampled {
-    /// The number of values that most dense samples have, or else the greatest: a sample that is too long is a mistake, not the
-    /// dimension.
+impl SampledStream {
+    /// Returns the number of values that most dense samples have; a longer sample is an error, not
+    /// the dimension. Without a majority, returns the greatest number.
     fn dense_dim(&self) -> usize {
         let all: u64 = self.counts.values().sum();
         let most = self.counts.iter().max_by_key(|&(_, count)| count);
@@ -97,33 +98,33 @@ impl Sampled {
     }
 }
 
-/// What a sample of a file has.
+/// The contents of the sampled parts of a file.
 #[derive(Default)]
-struct Sample {
-    streams: Vec<Sampled>,
+struct FileSample {
+    streams: Vec<SampledStream>,
     sequences: u64,
     /// The id of the last line.
     id: Vec<u8>,
 }
 
-/// Places of the file that a sample consists of, and bytes of each.
+/// Number of parts in a sample of a file, and bytes of each.
 const PLACES: u64 = 32;
 const PLACE: usize = 64 << 10;
 
-/// Bytes at the start of the file that a sample has.
+/// Bytes at the start of the file that are sampled as well.
 const BEGINNING: usize = 1 << 20;
 
-/// Bytes of a chunk where only a few sequences are looked at.
+/// Bytes of a chunk if only a few sequences are read.
 const SMALL_CHUNK: u64 = 1 << 20;
 
-/// The greatest dimension that a sparse stream can have.
+/// The greatest possible dimension of a sparse stream.
 const ANY_DIM: usize = i32::MAX as usize;
 
-/// How often a file is read again because its samples are longer than expected.
+/// Maximum number of times a file is read again because its samples are longer than expected.
 const ROUNDS: u32 = 8;
 
 impl TextOutline {
-    /// Looks at the beginning of a file and at places all over it.
+    /// Reads the beginning of a file and parts from all over it.
     pub fn of_sample(path: &str) -> Result<TextOutline> {
         let file = DataFile::open(path)?;
         let size = file.size()?;
@@ -139,7 +140,7 @@ impl TextOutline {
         let text = &buffer[..count];
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         outline.see_start(text);
-        let mut sample = Sample::default();
+        let mut sample = FileSample::default();
         sample.see(text, true, count as u64 == size);
         if size > BEGINNING as u64 {
             for place in 1..=PLACES {
@@ -148,10 +149,10 @@ impl TextOutline {
                 sample.see(&buffer[..count], false, offset + count as u64 >= size);
             }
         }
-        // A name that few sequences have is a mistake, or a stream that cannot be read from this file alone: each sequence needs
-        // a sample of each stream.
-        let is_common = |stream: &&Sampled| stream.sequences > sample.sequences / 2;
-        outline.streams = sample.streams.iter().filter(is_common).map(Sampled::stream).collect();
+        // A name that few sequences have is an error, or a stream that cannot be read from this
+        // file alone: each sequence needs a sample of each stream.
+        let is_common = |stream: &&SampledStream| stream.sequences > sample.sequences / 2;
+        outline.streams = sample.streams.iter().filter(is_common).map(SampledStream::stream).collect();
         outline.rename_alike();
         if outline.streams.is_empty() {
             let message = format!("The file '{path}' has no streams in the part that was looked at.");
@@ -170,7 +171,7 @@ impl TextOutline {
         Ok(outline)
     }
 
-    /// Gives streams whose names in the file differ in upper and lower case only names that differ.
+    /// Renames streams whose names in the file differ only in upper and lower case.
     fn rename_alike(&mut self) {
         let mut taken: BTreeSet<String> = BTreeSet::new();
         let in_file: BTreeSet<String> =
@@ -180,7 +181,7 @@ impl TextOutline {
             while !taken.insert(stream.name.to_lowercase()) {
                 number += 1;
                 stream.name = format!("{}{number}", stream.alias);
-                // A name that another stream has in the file is left to that one.
+                // Skip names that another stream has in the file.
                 while in_file.contains(&stream.name.to_lowercase()) {
                     number += 1;
                     stream.name = format!("{}{number}", stream.alias);
@@ -189,12 +190,12 @@ impl TextOutline {
         }
     }
 
-    /// Notes about the streams that do not have the names of the file.
+    /// Returns notes about the renamed streams.
     pub(super) fn notes(&self) -> impl Iterator<Item = Finding> + '_ {
         self.streams.iter().filter(|stream| stream.name != stream.alias).map(|stream| {
             let OutlineStream { name, alias, .. } = stream;
             let message = format!(
-                "Samples named '{alias}' are read as the stream '{name}': another name differs from it in upper and lower case only."
+                "Samples named '{alias}' are read as the stream '{name}': another name differs from it only in upper and lower case."
             );
             let mut note = Finding::new(Severity::Note, message).in_file(&self.path);
             note.detail = "Names of streams that differ in case alone are one name in a configuration: rename one in the file, or give \
@@ -204,22 +205,22 @@ impl TextOutline {
         })
     }
 
-    /// Looks at the ids.
+    /// Determines from the first line whether there are ids, and whether they are numbers.
     fn see_start(&mut self, text: &[u8]) {
         let text = text.trim_ascii_start();
         let word = text.split(|byte| byte.is_ascii_whitespace() || *byte == b'|').next().unwrap_or_default();
         self.has_ids = !word.is_empty();
-        // "1089-134686-0000" is text; "0.0" and "1:" are numbers with a mistake.
+        // "1089-134686-0000" is text; "0.0" and "1:" are erroneous numbers.
         let is_text = |&byte: &u8| byte.is_ascii_alphabetic() || b"-_/".contains(&byte);
         self.numeric_keys = !self.has_ids || (word[0].is_ascii_digit() && !word.iter().any(is_text));
     }
 
-    /// The deserializer that reads these streams.
+    /// Returns a deserializer for these streams.
     pub fn deserializer(&self) -> CtfDeserializer {
         self.with_dims(|stream| stream.dim)
     }
 
-    /// The deserializer that reads these streams, however large the indices of sparse ones are.
+    /// Returns a deserializer for these streams that accepts any index in sparse streams.
     pub(super) fn with_any_dim(&self) -> CtfDeserializer {
         self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM })
     }
@@ -243,28 +244,30 @@ impl TextOutline {
         })
     }
 
-    /// The options that a reader of the file needs beside the defaults.
+    /// Returns the non-default options that a reader of the file needs.
     pub fn options(&self) -> ReaderOptions {
         let options = ReaderOptions::new();
         if self.numeric_keys { options } else { options.numeric_keys(false) }
     }
 
-    /// The deserializer that reads these streams however large the indices of sparse ones are, in small chunks, and tolerates
-    /// errors: to look at sequences before the whole file was looked at.
+    /// Returns a deserializer for reading single sequences before the whole file was read: it
+    /// accepts any index in sparse streams, has small chunks, and tolerates errors.
     pub fn lenient_deserializer(&self) -> CtfDeserializer {
-        self.with_any_dim().max_errors(MOST_ERRORS).strict_sequences(false).chunk_size(SMALL_CHUNK)
+        self.with_any_dim().max_errors(MAX_ERRORS).strict_sequences(false).chunk_size(SMALL_CHUNK)
     }
 
-    /// Looks at the whole file with the engine's parser. Gives the outline as the whole file shows it, the data, and what the
-    /// check of them has found; `listener` gets the findings, as [`Inspector::check`] gives them.
+    /// Reads the whole file with the engine's parser. Returns the completed outline, the data, and
+    /// the summary of the check; `listener` gets the findings, as in [`Inspector::check`].
     ///
-    /// The dimension of a sparse stream is what its greatest index needs. That of a dense stream is what most of its samples
-    /// have; others are errors of the sample. Names that only few sequences have belong to no stream.
+    /// The dimension of a sparse stream fits its greatest index. The dimension of a dense stream is
+    /// the number of values of most of its samples; other samples are errors. Names that only few
+    /// sequences have belong to no stream.
     ///
-    /// A file that cannot be indexed is a finding, and an error of the inspector's member; the outline stays what it was.
+    /// A file that cannot be indexed is a finding, and an error of the inspector's member; the
+    /// outline stays the same.
     ///
-    /// `progress` is called several times a second; bytes begin anew where the file has to be read again, because most samples
-    /// are longer than the outline had them.
+    /// `progress` is called several times a second; bytes restart from 0 if the file has to be read
+    /// again because most samples are longer than in the outline.
     pub fn complete(
         mut self,
         options: &CheckOptions,
@@ -299,12 +302,13 @@ impl TextOutline {
 
     fn open(&self, ctf: &CtfDeserializer) -> Result<Inspector> {
         let added = [Section::of_values("CtfDeserializer", &ctf.values()?)];
-        let others = language::Others { added: &added, ..language::Others::default() };
+        let others = language::ExtensionTypes { added: &added, ..language::ExtensionTypes::default() };
         let settings = Config::default().with_options(&self.options(), others)?.settings(others)?;
-        Inspector::open(&settings, &build::Others::default())
+        Inspector::open(&settings, &build::Extensions::default())
     }
 
-    /// Takes over what a check has seen. Whether the file has to be read again with that.
+    /// Adopts the results of a check. Returns whether the file has to be read again with the new
+    /// dimensions.
     fn learn(&mut self, data: &Inspector, summary: &CheckSummary) -> bool {
         let mut has_changed = false;
         let streams = data.members().iter().flat_map(|member| member.streams());
@@ -325,8 +329,8 @@ impl TextOutline {
     }
 }
 
-impl Sample {
-    /// Looks at the lines of a part of a file.
+impl FileSample {
+    /// Counts the lines of a part of a file.
     fn see(&mut self, text: &[u8], at_start: bool, at_end: bool) {
         let begin = if at_start { 0 } else { memchr::memchr(b'\n', text).map_or(text.len(), |at| at + 1) };
         let end = if at_end { text.len() } else { memchr::memrchr(b'\n', text).map_or(begin, |at| at + 1) };
@@ -359,7 +363,7 @@ impl Sample {
         }
         let known = self.streams.iter().position(|stream| stream.name == name);
         let place = known.unwrap_or_else(|| {
-            self.streams.push(Sampled { name: name.to_owned(), ..Sampled::default() });
+            self.streams.push(SampledStream { name: name.to_owned(), ..SampledStream::default() });
             self.streams.len() - 1
         });
         let stream = &mut self.streams[place];
@@ -383,7 +387,7 @@ impl Sample {
 mod tests {
     use super::*;
 
-    /// What is found in a file with this text: by a sample, and by all of it.
+    /// Returns the outlines of a file with this text: from a sample, and complete.
     fn outlines(text: &str) -> [TextOutline; 2] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
@@ -420,9 +424,9 @@ mod tests {
         }
     }
 
-    /// The places of a sample do not show everything: the line with 777 lies between two of them.
+    /// A sample does not show everything: the line with 777 lies between two of its parts.
     #[test]
-    fn all_of_a_file_is_looked_at_in_the_end() {
+    fn complete_outline_reads_the_whole_file() {
         let mut text = "|x 1 2 |y 3:1\n".repeat(400_000);
         text.insert_str(14 * 107_000, "|x 1 2 |y 777:1\n");
         let [sampled, complete] = outlines(&text);
@@ -430,14 +434,14 @@ mod tests {
         assert_eq!(streams(&complete)[1], ("y", Storage::SparseCsc, 778));
         assert_eq!(complete.streams[1].seen.samples, 400_001);
         assert!(complete.is_complete && !sampled.is_complete);
-        // Most samples are longer than those that the sample of the file has.
+        // Most samples are longer than those in the sampled parts.
         let text = "|x 1 2\n".repeat(160_000) + &"|x 1 2 3\n".repeat(300_000);
         let [_, complete] = outlines(&text);
         assert_eq!(streams(&complete), [("x", Storage::Dense, 3)]);
     }
 
     #[test]
-    fn what_is_no_text_file_is_refused() {
+    fn files_in_other_formats_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
         for (text, expected) in [("1,2,3\n", "has no streams"), ("|größe 1 2\n", "are named 'größe'.")] {

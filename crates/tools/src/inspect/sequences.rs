@@ -1,4 +1,4 @@
-//! Sequences one by one, as plain numbers: to be shown, not to be trained with.
+//! Reads single sequences as plain numbers, for display.
 
 use byteorder::{ByteOrder, NativeEndian};
 use cntk_reader_core::corpus::Corpus;
@@ -11,12 +11,12 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView};
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::pack::plain::PlainSequence;
-use cntk_reader_engine::reader::build::{self, Others};
+use cntk_reader_engine::reader::build::{self, Extensions};
 use cntk_reader_engine::reader::settings::ReaderSettings;
 use std::fmt;
 use std::sync::Arc;
 
-/// Reads sequences by their numbers: they count from 0 in the order of the data.
+/// Reads sequences by their numbers, which count from 0 in the order of the data.
 ///
 /// Made by [`Look::sequences`](crate::Look::sequences). A chunk is loaded for its first sequence
 /// and kept until a sequence of another chunk is read, so reading in ascending order loads each
@@ -25,7 +25,7 @@ pub struct SequenceReader {
     deserializer: Arc<dyn Deserializer>,
     corpus: Arc<Corpus>,
     pool: Pool,
-    /// The number of the first sequence of each chunk that is known, and of the next chunk.
+    /// The number of the first sequence of each known chunk and of the next chunk.
     firsts: Vec<u64>,
     loaded: Option<(ChunkId, Arc<dyn Chunk>)>,
     fetched: Fetched,
@@ -38,10 +38,10 @@ pub struct SequenceReader {
 pub struct Sequence {
     /// Its number in the order of the data.
     pub number: u64,
-    /// Its key, as the data have it.
+    /// Its key, as the data spell it.
     pub key: String,
-    /// Its data, by stream; `None` if the sequence is left out: it is invalid, or lacks a stream where `strictSequences`
-    /// is off.
+    /// Its data, by stream; `None` if the sequence is left out, because it is invalid, or lacks a
+    /// stream with `strictSequences` off.
     pub streams: Option<Vec<SequenceData>>,
 }
 
@@ -51,14 +51,14 @@ pub struct Sequence {
 pub struct SequenceData {
     /// Number of samples.
     pub samples: usize,
-    /// Shape of a sample, first dimension varying fastest.
+    /// Shape of a sample, the first dimension varying fastest.
     pub shape: Vec<usize>,
     /// Dense: all values, sample after sample. Sparse: the stored values.
     pub values: Values,
-    /// Of sparse samples, which value of its sample each value is; empty for dense ones.
+    /// The position of each value in its sparse sample; empty for dense samples.
     pub indices: Vec<i32>,
-    /// Of sparse samples, where in `values` and `indices` each sample begins, and where the last one ends; empty for
-    /// dense ones.
+    /// The start of each sparse sample in `values` and `indices`, and the end of the last one;
+    /// empty for dense samples.
     pub offsets: Vec<u32>,
 }
 
@@ -72,21 +72,21 @@ macro_rules! values {
         }
 
         impl Values {
-            /// Their type.
+            /// Returns their type.
             pub fn element(&self) -> ElementType {
                 match self {
                     $(Values::$variant(_) => ElementType::$variant,)*
                 }
             }
 
-            /// Their bytes, in native order.
+            /// Returns their bytes, in native order.
             pub fn bytes(&self) -> &[u8] {
                 match self {
                     $(Values::$variant(values) => bytemuck::cast_slice(values),)*
                 }
             }
 
-            /// Copies values that lie anywhere.
+            /// Copies values from unaligned bytes.
             fn of(bytes: &[u8], element: ElementType) -> Result<Values> {
                 Ok(match element {
                     $(ElementType::$variant => {
@@ -102,21 +102,21 @@ macro_rules! values {
 
 cntk_reader_core::for_elements!(values);
 
-/// A value of any type, to be shown.
+/// A value of any type, for display.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Of a type of floats with up to 32 bits.
+    /// A float of up to 32 bits.
     Float(f32),
-    /// Of a type of floats with 64 bits.
+    /// A float of 64 bits.
     Double(f64),
-    /// Of a type of integers.
+    /// An integer.
     Integer(i64),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
 }
 
 impl Values {
-    /// One of them. `None` if there is none at this place.
+    /// Returns the value at this position, if there is one.
     pub fn number(&self, place: usize) -> Option<Number> {
         Some(match self {
             Values::Float(values) => Number::Float(*values.get(place)?),
@@ -144,7 +144,7 @@ impl fmt::Display for Number {
 }
 
 impl SequenceReader {
-    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<SequenceReader> {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<SequenceReader> {
         let pool = Pool::shared()?;
         let corpus = build::corpus(settings);
         let incremental = settings.deserializers.len() == 1;
@@ -163,24 +163,24 @@ impl SequenceReader {
             AnyDeserializer::Listing(_) => {
                 let message = "The sequences of this deserializer are known only while they are read.";
                 Err(Error::argument(message)
-                    .with_detail("Sequences can be read by number where they are known beforehand."))
+                    .with_detail("Only sequences that are known before reading can be read by number."))
             }
         }
     }
 
-    /// The streams, in the order of their numbers.
+    /// Returns the streams, in the order of their numbers.
     pub fn streams(&self) -> &[StreamInfo] {
         self.deserializer.streams()
     }
 
-    /// Number of sequences. Waits until all data are indexed.
+    /// Returns the number of sequences. Waits until all data are indexed.
     pub fn count(&mut self) -> Result<u64> {
         while self.know_next_chunk()? {}
         Ok(self.firsts.last().copied().unwrap_or(0))
     }
 
-    /// The number of the sequence with this key, as the data have it. Of several it is the one that joining would find. Waits
-    /// until all data are indexed.
+    /// Returns the number of the sequence with this key, spelled as in the data. If there are
+    /// several, it is the one that joining finds. Waits until all data are indexed.
     pub fn find(&mut self, key: &str) -> Result<Option<u64>> {
         self.count()?;
         let number = match self.corpus.is_numeric() {
@@ -195,7 +195,8 @@ impl SequenceReader {
 
     /// Reads a sequence; `None` past the last one.
     ///
-    /// Errors in the data of a chunk fail the reading of all its sequences, unless they are tolerated (`maxErrors`).
+    /// Errors in the data of a chunk are errors for all of its sequences, unless they are tolerated
+    /// (`maxErrors`).
     pub fn read(&mut self, number: u64) -> Result<Option<Sequence>> {
         while self.firsts.last().is_some_and(|&known| known <= number) {
             if !self.know_next_chunk()? {
@@ -232,7 +233,7 @@ impl SequenceReader {
         Ok(Some(Sequence { number, key, streams }))
     }
 
-    /// Adds the next chunk to those that are known. False past the last one.
+    /// Adds the next chunk to the known chunks. Returns false past the last one.
     fn know_next_chunk(&mut self) -> Result<bool> {
         let next = self.firsts.len() - 1;
         let Some(info) = self.deserializer.chunk(next as ChunkId)? else { return Ok(false) };
@@ -255,7 +256,7 @@ impl SequenceReader {
         Ok(loaded)
     }
 
-    /// The data of a sequence in all streams, if it has some in each.
+    /// Returns the data of a sequence in all streams, if every stream has some.
     fn data(
         &mut self,
         chunk: &dyn Chunk,

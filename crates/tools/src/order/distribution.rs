@@ -1,13 +1,14 @@
-//! Numbers counted by their size, for quantiles.
+//! A histogram of numbers, for quantiles.
 
 /// Numbers below this are counted exactly.
 const EXACT: u64 = 256;
 
-/// Buckets of the numbers from one power of two to the next.
+/// Number of buckets between two powers of two.
 const PER_OCTAVE: u64 = 128;
 
-/// How numbers are distributed: their mean, their extremes, and quantiles that are exact for numbers below 256 and at most 0.8 %
-/// less than the true ones above. Takes little memory, however many numbers there are.
+/// A distribution of numbers: their mean, their maximum, and quantiles. Quantiles are exact for
+/// numbers below 256, and at most 0.8 % too small above. The memory is small and independent of the
+/// number of numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distribution {
     counts: Vec<u64>,
@@ -29,26 +30,26 @@ impl Distribution {
         self.max = self.max.max(number);
     }
 
-    /// How many numbers there are.
+    /// Returns how many numbers were added.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 if there are none.
+    /// Returns their mean; 0 if there are none.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The greatest number; 0 if there are none.
+    /// Returns the greatest number; 0 if there are none.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The least number that at least this share of the numbers, from 0 to 1, does not exceed: 0.5 gives the median. 0 if there
-    /// are none.
+    /// Returns the least number that at least this fraction of the numbers, from 0 to 1, does not
+    /// exceed: 0.5 gives the median. 0 if there are none.
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         let rank = ((share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
@@ -65,12 +66,13 @@ fn bucket(number: u64) -> usize {
     if number < EXACT {
         return number as usize;
     }
-    // From 256 on, the first 8 bits select the bucket: the leading one, and 7 bits that divide the octave.
+    // From 256 on, the top 8 bits select the bucket: the leading one, and 7 bits that divide the
+    // octave.
     let shift = number.ilog2() - PER_OCTAVE.ilog2();
     (EXACT + u64::from(shift - 1) * PER_OCTAVE + (number >> shift) - PER_OCTAVE) as usize
 }
 
-/// The least number of a bucket.
+/// Returns the least number of a bucket.
 fn least(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < EXACT {
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_near_those_of_the_sorted_numbers() {
+    fn quantiles_approximate_the_sorted_numbers() {
         let mut sorted: Vec<u64> = (0..1000u64).map(|i| i * i * 7919 % 1_000_003).collect();
         let mut numbers = Distribution::default();
         sorted.iter().for_each(|&number| numbers.add(number));

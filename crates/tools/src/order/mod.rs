@@ -1,9 +1,9 @@
 //! The order in which a reader delivers sequences, without reading their data.
 //!
 //! The order is a pure function of the seed, the sweep, the randomization window and the table of
-//! chunks. [`Look::order`](crate::Look::order) opens and indexes the files of a configuration
-//! and gives a [`SequenceOrder`], which goes through the minibatches of one worker: which sequences
-//! each has, and where these are in the data. [`Shuffle`] measures how well they are mixed.
+//! chunks. [`Look::order`](crate::Look::order) opens and indexes the files of a configuration and
+//! returns a [`SequenceOrder`], which iterates over the minibatches of one worker: their sequences,
+//! and where these are in the data. [`Shuffle`] measures how well they are mixed.
 //!
 //! ```
 //! # fn main() -> cntk_reader::Result<()> {
@@ -22,7 +22,7 @@
 //!     shuffle.add(minibatch);
 //! }
 //! assert_eq!(shuffle.sequences(), 1000);
-//! // Between two sequences that are read one after the other lie about 333 others in the file.
+//! // In the file, two sequences that are read one after the other are about 333 apart.
 //! assert!((shuffle.neighbours().mean() - 333.0).abs() < 50.0);
 //! # Ok(())
 //! # }
@@ -44,17 +44,16 @@ use cntk_reader_engine::randomize::block::BlockRandomizer;
 use cntk_reader_engine::randomize::in_order::InOrder;
 use cntk_reader_engine::randomize::{Selection, Timeline};
 use cntk_reader_engine::reader::settings::ReaderSettings;
-use cntk_reader_engine::reader::{Epoch, Others, build};
+use cntk_reader_engine::reader::{Epoch, Extensions, build};
 use std::fmt;
 use std::sync::Arc;
 
 /// The minibatches of one worker in an epoch: which sequences they have, not their data.
 ///
 /// They are the minibatches that [`Reader`](cntk_reader::Reader) delivers for the same settings and
-/// epoch, with two exceptions: sequences that turn out to be invalid when they are read are still
-/// listed here, and in truncated mode, where the parts of a sequence spread over several
-/// minibatches, sequences are listed in the order in which they are begun, in portions of the
-/// minibatch size.
+/// epoch, with two exceptions. Sequences that turn out to be invalid when they are read are still
+/// listed. In truncated mode, which spreads the parts of a sequence over several minibatches,
+/// sequences are listed in the order of their beginnings, in portions of the minibatch size.
 pub struct SequenceOrder {
     table: Arc<dyn Deserializer>,
     timeline: Box<dyn Timeline>,
@@ -71,11 +70,12 @@ pub struct SequenceOrder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OrderedMinibatch {
-    /// The sequences in the order of the minibatch. There may be none, if all belong to other workers.
+    /// The sequences in the order of the minibatch. Empty if all of them belong to other workers.
     pub sequences: Vec<OrderedSequence>,
-    /// It reaches or crosses the end of a sweep.
+    /// Whether it reaches or crosses the end of a sweep.
     pub end_of_sweep: bool,
-    /// Samples of all workers from the start of the data to the end of this minibatch: the position in CNTK's checkpoints.
+    /// Samples of all workers from the start of the data to the end of this minibatch: the position
+    /// in CNTK's checkpoints.
     pub position: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct OrderedMinibatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OrderedSequence {
-    /// Its key; [`SequenceOrder::key_text`] has the text.
+    /// Its key; [`SequenceOrder::key_text`] returns the text.
     pub key: u64,
     /// The chunk that it is in, from 0.
     pub chunk: u32,
@@ -95,8 +95,8 @@ pub struct OrderedSequence {
     pub sweep: u64,
     /// Samples before it in the data.
     pub place: u64,
-    /// Samples before it in the order of the sweep. With several workers a minibatch's sequences are taken to be spread
-    /// evenly over the samples of all workers.
+    /// Samples before it in the order of the sweep. With several workers, the sequences of a
+    /// minibatch are assumed to be spread evenly over the samples of all workers.
     pub read_at: u64,
 }
 
@@ -104,7 +104,7 @@ impl SequenceOrder {
     /// Opens the data, and begins an epoch.
     pub(crate) fn open(
         settings: &ReaderSettings,
-        others: &Others<'_>,
+        others: &Extensions<'_>,
         epoch: &Epoch,
     ) -> Result<SequenceOrder> {
         let pool = Pool::shared()?;
@@ -118,7 +118,7 @@ impl SequenceOrder {
         Self::over(table, settings, corpus, epoch)
     }
 
-    /// The order of sequences that are indexed already.
+    /// Begins an epoch over data that are already indexed.
     pub(crate) fn over(
         table: Arc<dyn Deserializer>,
         settings: &ReaderSettings,
@@ -146,44 +146,45 @@ impl SequenceOrder {
         })
     }
 
-    /// Number of sequences in the data.
+    /// Returns the number of sequences in the data.
     #[must_use]
     pub fn sequences(&self) -> u64 {
         self.places.sequences
     }
 
-    /// Number of samples in the data: the length of a sweep.
+    /// Returns the number of samples in the data, the length of a sweep.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.places.samples
     }
 
-    /// Number of chunks.
+    /// Returns the number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u64 {
         self.table.chunks().len() as u64
     }
 
-    /// Samples of all workers from the start of the data to the next minibatch: the position in CNTK's checkpoints.
+    /// Returns the samples of all workers from the start of the data to the next minibatch: the
+    /// position in CNTK's checkpoints.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.timeline.position().samples
     }
 
-    /// Continues at a position, as a reader does that restores CNTK's checkpoint state: at the first sequence that begins at or
-    /// after this number of samples from the start of the data.
+    /// Continues at a position, as a reader does after restoring a CNTK checkpoint: at the first
+    /// sequence that begins this many samples after the start of the data, or later.
     pub fn seek(&mut self, position: u64) -> Result<()> {
         self.is_over = false;
         self.timeline.seek(position)
     }
 
-    /// The text of a key, as the data have it.
+    /// Returns a key as the data spell it.
     #[must_use]
     pub fn key_text(&self, key: u64) -> String {
         self.corpus.text_of(key)
     }
 
-    /// The next minibatch; `None` at the end of the epoch.
+    /// Returns the next minibatch; `None` at the end of the epoch.
     pub fn next_minibatch(&mut self) -> Result<Option<&OrderedMinibatch>> {
         let before = self.timeline.position().samples;
         if !self.skip_minibatch()? {
@@ -193,7 +194,7 @@ impl SequenceOrder {
         Ok(Some(&self.minibatch))
     }
 
-    /// Passes the next minibatch; false at the end of the epoch.
+    /// Skips the next minibatch. Returns false at the end of the epoch.
     pub fn skip_minibatch(&mut self) -> Result<bool> {
         if self.is_over {
             return Ok(false);
@@ -203,7 +204,7 @@ impl SequenceOrder {
         Ok(!self.is_over || !self.selection.sequences.is_empty())
     }
 
-    /// Describes what was selected between two positions.
+    /// Describes the sequences selected between two positions.
     fn describe(&mut self, before: u64, after: u64) {
         let SequenceOrder { table, places, selection, keys, minibatch, .. } = self;
         keys.clear();
@@ -247,12 +248,12 @@ fn scaled(number: u64, factor: u64, divisor: u64) -> u64 {
     (u128::from(number) * u128::from(factor) / u128::from(divisor.max(1))) as u64
 }
 
-/// Where sequences are in the data.
+/// Positions of sequences in the data.
 struct Places {
     /// Sequences and samples before each chunk.
     chunks: Vec<(u64, u64)>,
-    /// Samples before each sequence of a chunk, from the chunk's start; of the chunks that were asked for, if their sequences
-    /// are not all one sample long.
+    /// For each chunk that was looked up, the samples before each of its sequences, counted from
+    /// the start of the chunk; empty if all of its sequences have one sample.
     within: Vec<Box<[u64]>>,
     sequences: u64,
     samples: u64,
@@ -272,7 +273,7 @@ impl Places {
         Places { within: vec![Box::default(); chunks.len()], chunks, sequences, samples }
     }
 
-    /// The number of a sequence in the data, and the samples before it.
+    /// Returns the number of a sequence in the data, and the samples before it.
     fn find(&mut self, table: &dyn Deserializer, chunk: u32, index: u32) -> (u64, u64) {
         let (sequences, samples) = self.chunks[chunk as usize];
         let within = match table.lengths(chunk) {

@@ -1,13 +1,14 @@
-//! How well an order mixes the data.
+//! Measures of how well an order mixes the data.
 
 use super::{Distribution, OrderedMinibatch, OrderedSequence};
 use cntk_reader_core::fingerprint::{SEED, mix};
 
-/// How well the sequences of minibatches are mixed, and a digest of their order.
+/// Measures of how well the sequences of minibatches are mixed, and a digest of their order.
 ///
-/// A perfect shuffle reads a sequence anywhere: the mean [displacement](Shuffle::displacement) and the mean distance of
-/// [neighbours](Shuffle::neighbours) are a third of the samples. Data in their own order have displacements of 0 and neighbours
-/// at a distance of one sequence.
+/// A perfect shuffle may read a sequence at any time: the mean
+/// [displacement](Shuffle::displacement) and the mean distance of [neighbours](Shuffle::neighbours)
+/// are a third of the samples. Without randomization, displacements are 0 and neighbours are one
+/// sequence apart.
 #[derive(Debug, Clone, Default)]
 pub struct Shuffle {
     displacement: Distribution,
@@ -40,39 +41,42 @@ impl Shuffle {
         }
     }
 
-    /// Number of sequences that were added.
+    /// Returns the number of sequences added.
     #[must_use]
     pub fn sequences(&self) -> u64 {
         self.displacement.count()
     }
 
-    /// For each sequence: samples between its place in the data and its place in the order of its sweep.
+    /// Returns for each sequence the number of samples between its place in the data and its place
+    /// in the order of its sweep.
     #[must_use]
     pub fn displacement(&self) -> &Distribution {
         &self.displacement
     }
 
-    /// For each two sequences that are read one after the other in a sweep: samples between their starts in the data.
+    /// Returns for each pair of sequences that are read one after the other in a sweep the number
+    /// of samples between their starts in the data.
     #[must_use]
     pub fn neighbours(&self) -> &Distribution {
         &self.neighbours
     }
 
-    /// Pairs of sequences that follow each other in the order and, in the same direction, in the data. A perfect shuffle has one
-    /// such pair a sweep.
+    /// Returns the number of pairs of sequences that follow each other in the order and, in the
+    /// same direction, in the data. A perfect shuffle has one such pair per sweep.
     #[must_use]
     pub fn successions(&self) -> u64 {
         self.successions
     }
 
-    /// For each minibatch that is not empty: the number of chunks that its sequences come from.
+    /// Returns for each minibatch that is not empty the number of chunks with its sequences.
     #[must_use]
     pub fn chunks(&self) -> &Distribution {
         &self.chunks
     }
 
-    /// A number that depends on which sequences were added, by their number in the data and their length, and in which order. It does
-    /// not depend on where minibatches end, and is equal on all machines and in all versions.
+    /// Returns a digest of the sequences, by their number in the data and their length, and of
+    /// their order. It does not depend on the ends of minibatches, and is equal on all machines and
+    /// in all versions.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest

@@ -1,4 +1,4 @@
-//! The order without data is the order of the data.
+//! The order that is computed without reading is the order that a reader delivers.
 
 use super::Shuffle;
 use crate::Look;
@@ -50,7 +50,7 @@ fn minibatches_have_the_sequences_that_a_reader_delivers() {
 }
 
 #[test]
-fn an_order_continues_where_it_is_resumed() {
+fn seek_continues_the_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = data(folder.path(), (0..500).map(|i| 1 + i % 3));
     let epoch = Epoch::sweeps(1).minibatch_size(50);
@@ -79,7 +79,7 @@ fn shuffle(builder: Builder, epoch: Epoch) -> (Shuffle, u64) {
 }
 
 #[test]
-fn data_in_their_own_order_are_not_mixed() {
+fn unrandomized_data_are_not_mixed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = data(folder.path(), (0..1000).map(|i| 1 + i % 2));
     let epoch = Epoch::sweeps(1).minibatch_size(100);
@@ -90,7 +90,7 @@ fn data_in_their_own_order_are_not_mixed() {
 }
 
 #[test]
-fn a_window_of_all_data_mixes_like_a_perfect_shuffle_and_a_small_one_does_not() {
+fn only_a_full_window_is_a_perfect_shuffle() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = data(folder.path(), std::iter::repeat_n(1, 20_000));
     let epoch = Epoch::sweeps(1).minibatch_size(100);
@@ -102,7 +102,7 @@ fn a_window_of_all_data_mixes_like_a_perfect_shuffle_and_a_small_one_does_not() 
     assert!(all.successions() < 20);
     let small = ReaderOptions::new().randomization_window_in_chunks(1);
     let (small, _) = shuffle(builder(&path, small), epoch);
-    // Chunks still change places, but neighbours come from one chunk.
+    // Chunks still change places, but neighbours come from the same chunk.
     assert!(small.neighbours().mean() < 0.1 * third);
     assert!(small.chunks().mean() < 3.0 && all.chunks().mean() > 50.0);
     assert_ne!(small.digest(), all.digest());

@@ -1,5 +1,5 @@
-//! The canceller of readers. It is asked between calls, where it has nothing to end, and by callbacks within calls, so that the same
-//! calls are cancelled each time.
+//! The canceller of readers. It is used between calls, where there is nothing to cancel, and by
+//! callbacks within calls, so that the cancelled calls are always the same.
 
 use super::made::{check, taken};
 use crate::choices::Choices;
@@ -8,51 +8,52 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What callbacks on any thread share with the calls.
-struct Shared {
+/// State shared by the calls and by callbacks on any thread.
+struct CancellerState {
     canceller: Option<Box<cntk_reader_canceller>>,
-    /// A callback has asked since the call began.
+    /// Whether a callback has requested cancellation since the call began.
     was_tried: bool,
 }
 
-static SHARED: Mutex<Shared> = Mutex::new(Shared { canceller: None, was_tried: false });
+static SHARED: Mutex<CancellerState> = Mutex::new(CancellerState { canceller: None, was_tried: false });
 
-fn shared() -> MutexGuard<'static, Shared> {
+fn shared() -> MutexGuard<'static, CancellerState> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the canceller that the first readers know.
+/// Creates the canceller of the first readers.
 pub fn begin() {
     let mut place = MaybeUninit::new(null_mut());
     cntk_reader_canceller_create(Some(&mut place), None);
     shared().canceller = taken(place);
 }
 
-/// A call begins.
+/// Marks the beginning of a call.
 pub fn begin_call() {
     shared().was_tried = false;
 }
 
-/// Whether a callback has asked to end the call.
+/// Whether a callback has requested cancellation of the call.
 pub fn was_tried() -> bool {
     shared().was_tried
 }
 
-/// The canceller for a reader, or NULL. Only [`change`] and [`free`] free it, which no callback calls.
+/// Returns the canceller for a reader, or NULL. Only [`change`] and [`free`] free it, and callbacks
+/// do not call them.
 pub fn pointer() -> *const cntk_reader_canceller {
     shared().canceller.as_deref().map_or(null(), |canceller| &raw const *canceller)
 }
 
-/// Ends the call in progress, if there is one. For callbacks.
+/// Cancels the call in progress, if there is one. For callbacks.
 pub fn cancel() {
-    // With the lock, so that the next call does not begin in between.
+    // Under the lock, so that the next call does not begin in between.
     let mut shared = shared();
     shared.was_tried = true;
     let mut ends = MaybeUninit::uninit();
     _ = cntk_reader_canceller_cancel(shared.canceller.as_deref(), Some(&mut ends), None);
 }
 
-/// Makes another canceller, which readers that are open do not know, frees it, or asks it between calls.
+/// Replaces the canceller by one that open readers do not know, frees it, or uses it between calls.
 pub fn change(choices: &mut Choices<'_>) {
     match choices.below(4) {
         0 => free(),
@@ -63,7 +64,8 @@ pub fn change(choices: &mut Choices<'_>) {
             cntk_reader_canceller_free(before);
         }
         _ => {
-            // Nothing is read ahead for a call that is over, and no call is in progress: none is ended, and none after this.
+            // No call is in progress, so nothing is cancelled: neither work ahead of the next call,
+            // nor later calls.
             let mut ends = MaybeUninit::new(7);
             let canceller = shared().canceller.take();
             let is_done = check(choices, |error| {
@@ -71,7 +73,7 @@ pub fn change(choices: &mut Choices<'_>) {
             });
             shared().canceller = canceller;
             assert_eq!(is_done, shared().canceller.is_some(), "without a canceller it is an error");
-            // SAFETY: initialized above.
+            // SAFETY: `ends` was initialized above.
             let ends = unsafe { ends.assume_init() };
             assert!(!is_done || ends == 0, "a call has ended that was not in progress");
         }

@@ -1,4 +1,5 @@
-//! Conversions from text to binary and back, with options of any kind: what was written reads as the data do, or nothing is left.
+//! Conversions from text to binary and back, with arbitrary options: the output reads like the
+//! data, or no output is left.
 
 use super::DATA;
 use super::made::{Room, check, number, taken};
@@ -15,10 +16,10 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
-/// The streams of [`DATA`], in the order in which a reader of the text has them.
+/// The streams of [`DATA`], in the order of a reader of the text.
 const STREAMS: &str = "s s sparse 3\nx x dense 2";
 
-/// Other streams: most of them do not fit the data.
+/// Other streams, most of which do not match the data.
 const ODD_STREAMS: [&str; 6] = [
     "",
     "x x dense 2",
@@ -28,11 +29,11 @@ const ODD_STREAMS: [&str; 6] = [
     "x",
 ];
 
-/// How many times the callback of progress lets a conversion go on.
+/// The number of progress callbacks that continue the conversion.
 struct Patience(u64);
 
 unsafe extern "C-unwind" fn progress(userdata: *mut c_void, _: u64, _: u64, _: u64) -> u32 {
-    // SAFETY: what the conversion was given, for as long as it runs.
+    // SAFETY: `userdata` is the `Patience` passed to the conversion, which outlives it.
     let patience = unsafe { &mut *userdata.cast::<Patience>() };
     let goes_on = patience.0 > 0;
     patience.0 = patience.0.saturating_sub(1);
@@ -62,7 +63,7 @@ impl Options {
         }
     }
 
-    /// Whether the conversion of [`DATA`] has to succeed, and what it writes has to read as the data do.
+    /// Whether the conversion of [`DATA`] must succeed, and its output must read like the data.
     fn fit(&self) -> bool {
         self.streams.to_bytes() == STREAMS.as_bytes() && self.double_precision < 2
     }
@@ -85,14 +86,14 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("no NUL")
 }
 
-/// Runs a conversion in memory of its size. Whether it has succeeded.
+/// Runs a conversion whose struct has its exact size. Returns whether it succeeded.
 fn run_one(choices: &mut Choices<'_>, conversion: &cntk_reader_conversion) -> bool {
     let mut room = Room::whole().with(conversion);
-    // SAFETY: the room is as large as it says, and the texts outlive the call.
+    // SAFETY: `room` holds a struct of its stated size, and the texts outlive the call.
     check(choices, |error| unsafe { cntk_reader_conversion_run(room.pointer(), error) })
 }
 
-/// Runs a conversion that may fail: in memory of any size, and with a listener that may stop it.
+/// Runs a conversion that may fail: the struct has any size, and the listener may stop it.
 fn run_disturbed(choices: &mut Choices<'_>, conversion: &cntk_reader_conversion) -> bool {
     let mut patience = Patience(number(choices));
     let mut conversion = *conversion;
@@ -101,11 +102,11 @@ fn run_disturbed(choices: &mut Choices<'_>, conversion: &cntk_reader_conversion)
         conversion.userdata = (&raw mut patience).cast();
     }
     let mut room = Room::chosen(choices).with(&conversion);
-    // SAFETY: the room is as large as it says; texts and userdata outlive the call.
+    // SAFETY: `room` holds a struct of its stated size; texts and userdata outlive the call.
     check(choices, |error| unsafe { cntk_reader_conversion_run(room.pointer(), error) })
 }
 
-/// Converts the data of the case to binary, back to text, to binary again, and into zstd's frames.
+/// Converts the data of the case to binary, back to text, to binary again, and to zstd frames.
 pub fn run(choices: &mut Choices<'_>, case: &Case<'_>, data: &str) {
     let options = Options::chosen(choices);
     let [input, binary, back, again, packed] =
@@ -144,7 +145,7 @@ pub fn run(choices: &mut Choices<'_>, case: &Case<'_>, data: &str) {
         "a text that was written cannot be converted"
     );
     let read = |path: &str| std::fs::read(path).expect("a file that was written");
-    // Ids have become numbers, which the binary file does not have.
+    // Ids have become numbers, which the binary file lacks.
     assert!(read(&binary) == read(&again), "text and binary are not the same data");
     let level = choices.below(4) as u32;
     let to_frames = cntk_reader_conversion {
@@ -162,7 +163,7 @@ pub fn run(choices: &mut Choices<'_>, case: &Case<'_>, data: &str) {
     }
 }
 
-/// A conversion of any direction, of the text or of what is left by others.
+/// Runs a conversion in any direction, of the text or of earlier outputs.
 fn other(choices: &mut Choices<'_>, case: &Case<'_>, input: &CString) {
     let [binary, output, script] = ["a.cbf", "other", "other.scp"].map(|name| text(&case.path(name)));
     let conversion = cntk_reader_conversion {
@@ -185,7 +186,7 @@ fn remove(path: &str) {
     _ = std::fs::remove_file(path);
 }
 
-/// The values of both streams of a file, one sequence after the other, and where sequences begin.
+/// Returns the values of both streams of a file, and the offsets of their sequences.
 fn contents(choices: &mut Choices<'_>, path: &str, precision: &str) -> Vec<(Vec<u64>, Vec<i32>)> {
     let deserializer = match path.ends_with(".ctf") {
         true => format!(
@@ -208,25 +209,26 @@ fn contents(choices: &mut Choices<'_>, path: &str, precision: &str) -> Vec<(Vec<
         cntk_reader_epoch { workers: 1, minibatch_size: 100, sweeps: 1, ..cntk_reader_epoch::default() };
     let (mut source, mut epoch) = (Room::whole().with(&source), Room::whole().with(&epoch));
     let mut place = MaybeUninit::new(null_mut());
-    // SAFETY: the room is as large as it says; the text outlives the call.
+    // SAFETY: the struct has its stated size, or one that the library refuses; the text outlives
+    // the call.
     let is_open =
         check(choices, |error| unsafe { cntk_reader_open(source.pointer(), Some(&mut place), error) });
     assert!(is_open, "{path} cannot be read");
     let reader = taken::<cntk_reader>(place);
     let handle = reader.as_deref().map_or(null_mut(), |reader| (&raw const *reader).cast_mut());
     let mut minibatch = MaybeUninit::new(null());
-    // SAFETY: a reader, and a room that is as large as it says.
+    // SAFETY: a reader, and a struct of its stated size.
     let is_read = unsafe {
         check(choices, |error| cntk_reader_epoch_start(handle, epoch.pointer(), error))
             && check(choices, |error| cntk_reader_minibatch_read(handle, Some(&mut minibatch), error))
     };
     assert!(is_read, "{path} cannot be read");
-    // SAFETY: the minibatch that was written, of which this has a reference.
+    // SAFETY: the call has written a minibatch, of which this function owns a reference.
     let whole = unsafe { minibatch.assume_init().as_ref() };
     let packed = (0..2).map(|stream| {
         let (mut values, mut offsets) = (vec![0u64; DATA.len()], vec![0i32; DATA.len()]);
         let (room, count) = (values.len(), offsets.len());
-        // SAFETY: room for as many values, of 8 bytes at most, and offsets.
+        // SAFETY: the buffers hold that many values, of at most 8 bytes, and offsets.
         let is_packed = check(choices, |error| unsafe {
             let (values, offsets) = (values.as_mut_ptr().cast(), offsets.as_mut_ptr());
             cntk_reader_minibatch_stream_pack(whole, stream, values, room, offsets, count, error)
@@ -235,7 +237,7 @@ fn contents(choices: &mut Choices<'_>, path: &str, precision: &str) -> Vec<(Vec<
         (values, offsets)
     });
     let packed = packed.collect();
-    // SAFETY: a reference that is given up once.
+    // SAFETY: releases the only reference that this function owns.
     unsafe { cntk_reader_minibatch_release(minibatch.assume_init()) };
     cntk_reader_free(reader);
     packed

@@ -1,4 +1,4 @@
-//! How calls are made: places for their errors, memory for structs of the caller, and numbers.
+//! Helpers for calls: places for errors, memory for the caller's structs, and numbers.
 
 use super::cancelling;
 use crate::choices::Choices;
@@ -8,14 +8,14 @@ use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::null_mut;
 
-/// Numbers for sizes, counts and places.
+/// Numbers for sizes, counts and positions.
 const NUMBERS: [u64; 12] =
     [0, 1, 2, 3, 5, 64, 1 << 31, u32::MAX as u64, 1 << 62, i64::MAX as u64, u64::MAX - 1, u64::MAX];
 
-/// Where a call puts its error.
+/// The place for the error of a call.
 pub type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
 
-/// Makes a call with a place for its error, or without one, and looks at what it returns.
+/// Makes a call with or without a place for its error, and checks the result.
 pub fn check(choices: &mut Choices<'_>, call: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> bool {
     let call = |place: ErrorPlace<'_>| {
         cancelling::begin_call();
@@ -29,20 +29,20 @@ pub fn check(choices: &mut Choices<'_>, call: impl FnOnce(ErrorPlace<'_>) -> cnt
     }
     let mut place = MaybeUninit::new(null_mut());
     let status = call(Some(&mut place));
-    // SAFETY: the place was NULL, or the call has written an error to it.
+    // SAFETY: `place` was initialized with NULL, and the call may have written an error to it.
     let error: *mut cntk_reader_error = unsafe { place.assume_init() };
     if is_ok(status) {
         assert!(error.is_null(), "an error of a call that succeeded");
         return true;
     }
     assert!(!error.is_null(), "no error of a call that failed");
-    // SAFETY: an error of the library, which is freed here, once.
+    // SAFETY: the library has transferred ownership of the error, which was allocated as a box.
     let error = unsafe { Box::from_raw(error) };
-    // SAFETY: texts of errors are terminated and live as long.
+    // SAFETY: the text of an error is NUL-terminated and lives as long as the error.
     let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
     assert!(!text.is_empty(), "an error without a text");
     let mut info = Room::<cntk_reader_error_info>::whole();
-    // SAFETY: the room is as large as it says.
+    // SAFETY: the struct has its stated size.
     assert!(is_ok(unsafe { cntk_reader_error_describe(Some(&error), info.pointer()) }));
     cntk_reader_error_free(Some(error));
     false
@@ -53,7 +53,8 @@ fn is_ok(status: cntk_reader_status) -> bool {
     status == cntk_reader_status::CNTK_READER_STATUS_OK
 }
 
-/// Memory for a struct of the caller, as large as its first member says, and at least as large as the struct.
+/// Memory for a struct of the caller: as large as its first member says, but at least the size of
+/// the struct, and at most 4096 bytes, above which the library refuses sizes.
 pub struct Room<T>(Vec<u64>, std::marker::PhantomData<T>);
 
 impl<T> Room<T> {
@@ -64,12 +65,12 @@ impl<T> Room<T> {
         Room(memory, std::marker::PhantomData)
     }
 
-    /// As large as the struct.
+    /// Memory of the struct's size.
     pub fn whole() -> Room<T> {
         Room::of_size(size_of::<T>())
     }
 
-    /// Mostly as large as the struct; else of another size, which may be refused.
+    /// Mostly of the struct's size; otherwise of another size, which the library may refuse.
     pub fn chosen(choices: &mut Choices<'_>) -> Room<T> {
         match choices.once_in(8) {
             true => Room::of_size(*choices.pick(&[0, 7, 8, 16, 24, 64, 1000, 4096, 4097, usize::MAX])),
@@ -79,7 +80,8 @@ impl<T> Room<T> {
 
     pub fn with(mut self, value: &T) -> Room<T> {
         let stated = self.0[0];
-        // SAFETY: there is room for the struct, which consists of plain numbers and pointers.
+        // SAFETY: `of_size` allocates at least `size_of::<T>()` bytes, and the struct consists of
+        // plain numbers and pointers.
         unsafe { self.0.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(value, 1) };
         self.0[0] = stated;
         self
@@ -89,15 +91,16 @@ impl<T> Room<T> {
         self.0.as_mut_ptr().cast()
     }
 
-    /// What a call has written, if the struct was as large as it is.
+    /// Returns the struct after a call.
     pub fn get(&self) -> &T {
         assert!(self.0[0] as usize >= size_of::<T>());
-        // SAFETY: the memory has the size of the struct, is zeroed, or written by the library.
+        // SAFETY: the memory has at least the size of the struct, and is zeroed or written by the
+        // library.
         unsafe { &*self.0.as_ptr().cast() }
     }
 }
 
-/// A number of a few, or an odd one.
+/// Chooses a small number, or an odd one.
 pub fn number(choices: &mut Choices<'_>) -> u64 {
     match choices.once_in(4) {
         true => *choices.pick(&NUMBERS),
@@ -105,10 +108,11 @@ pub fn number(choices: &mut Choices<'_>) -> u64 {
     }
 }
 
-/// A handle that a call has written; NULL where it failed.
+/// Takes ownership of the handle that a call has written; `None` if it failed.
 pub fn taken<T>(place: MaybeUninit<*mut T>) -> Option<Box<T>> {
-    // SAFETY: the place was NULL at first; what the library writes is a handle that its function frees as a box.
+    // SAFETY: `place` was initialized with NULL, and the library writes only handles that its own
+    // function frees as a box.
     let pointer = unsafe { place.assume_init() };
-    // SAFETY: as above, and nobody else has it.
+    // SAFETY: as above, and this function owns the handle.
     (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
 }

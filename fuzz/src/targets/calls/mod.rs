@@ -1,5 +1,6 @@
-//! Sequences of calls of the C interface, in any order and with arguments of any size. Handles are valid or NULL, as the header asks;
-//! memory is as large as the caller says, and not a byte larger, which AddressSanitizer watches.
+//! Sequences of calls of the C interface, in any order and with arguments of any size. Handles are
+//! valid or NULL, as the header requires; memory has exactly the stated size, which
+//! AddressSanitizer checks.
 
 mod cancelling;
 mod conversion;
@@ -32,12 +33,12 @@ use cntk_reader_capi::user_sequence::cntk_reader_sequence_info;
 use made::{Room, check, number, taken};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
-use transform::Table;
+use transform::StoredTable;
 
-/// Most calls of an input.
+/// Maximum number of calls of an input.
 const CALLS: usize = 200;
 
-/// What readers are opened with besides the data.
+/// Options of readers besides the data.
 const SOURCES: [&str; 5] = [
     "randomize = true",
     "randomize = false",
@@ -49,7 +50,7 @@ const SOURCES: [&str; 5] = [
 /// The data.
 const DATA: &str = "0 |x 1 2 |s 0:1\n0 |x 3 4 |s 1:1\n1 |x 5 6 |s 2:7\n2 |x 7 8 |s 1:1 2:2\n2 |x 9 10 |s 0:5\n3 |x 1 1 |s 1:1\n";
 
-/// What the calls have handed out.
+/// The handles that calls have returned.
 #[derive(Default)]
 struct Handles {
     /// Path of the data.
@@ -69,12 +70,12 @@ impl Handles {
 
     fn minibatch(&self, choices: &mut Choices<'_>) -> Option<&cntk_reader_minibatch> {
         let at = choices.below(self.minibatches.len());
-        // SAFETY: each of them has a reference that is given up when it is taken out of the list.
+        // SAFETY: the list owns a reference to each minibatch until it is removed.
         self.minibatches.get(at).map(|&minibatch| unsafe { &*minibatch })
     }
 
     fn open(&mut self, choices: &mut Choices<'_>) {
-        let (mut table, transforms) = Table::chosen(choices);
+        let (mut table, transforms) = StoredTable::chosen(choices);
         let file = &self.file;
         let text = format!(
             "traceLevel = 0\n{}\ndeserializers = ([ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
@@ -96,7 +97,8 @@ impl Handles {
         }
         let mut room = Room::chosen(choices).with(&source);
         let mut place = MaybeUninit::new(null_mut());
-        // SAFETY: the room is as large as it says; the text and the table outlive the call.
+        // SAFETY: the struct has its stated size, or one that the library refuses; the text and the
+        // table outlive the call.
         check(choices, |error| unsafe { cntk_reader_open(room.pointer(), Some(&mut place), error) });
         cntk_reader_free(self.reader.take());
         self.reader = taken(place);
@@ -133,7 +135,8 @@ impl Handles {
             }
         }
         let mut room = Room::chosen(choices).with(&epoch);
-        // SAFETY: the reader is NULL or a handle, the room as large as it says.
+        // SAFETY: the reader is NULL or a handle, the struct has its stated size, or one that the
+        // library refuses.
         check(choices, |error| unsafe { cntk_reader_epoch_start(self.reader(), room.pointer(), error) });
     }
 
@@ -159,13 +162,13 @@ impl Handles {
                 }
             });
         }
-        // SAFETY: NULL, or the minibatch that was written.
+        // SAFETY: the place was initialized with NULL, or the call has written a minibatch.
         let minibatch: *const cntk_reader_minibatch = unsafe { place.assume_init() };
         if !minibatch.is_null() {
             self.minibatches.push(minibatch);
         }
         while self.minibatches.len() > 8 {
-            // SAFETY: a reference that is given up once.
+            // SAFETY: releases a reference that the list owned.
             unsafe { cntk_reader_minibatch_release(self.minibatches.remove(0)) };
         }
     }
@@ -181,7 +184,8 @@ impl Handles {
         };
         let mut room = Room::chosen(choices).with(&configuration);
         let mut given = Room::<cntk_reader_configuration>::chosen(choices);
-        // SAFETY: the reader is NULL or a handle, the rooms as large as they say.
+        // SAFETY: the reader is NULL or a handle, the structs have their stated sizes, or sizes
+        // that the library refuses.
         unsafe {
             check(choices, |error| cntk_reader_configuration_set(self.reader(), room.pointer(), error));
             let reader = self.reader.as_deref();
@@ -197,7 +201,7 @@ impl Handles {
         let mut progress = Room::<cntk_reader_progress>::chosen(choices);
         let mut memory = Room::<cntk_reader_memory>::chosen(choices);
         let mut bytes = MaybeUninit::uninit();
-        // SAFETY: the rooms are as large as they say.
+        // SAFETY: the structs have their stated sizes, or sizes that the library refuses.
         unsafe {
             check(choices, |error| cntk_reader_describe(reader, whole.pointer(), error));
             check(choices, |error| cntk_reader_stream_describe(reader, index, stream.pointer(), error));
@@ -214,7 +218,7 @@ impl Handles {
         let mut info = Room::<cntk_reader_minibatch_info>::chosen(choices);
         let mut stream = Room::<cntk_reader_minibatch_stream>::whole();
         let index = choices.below(3);
-        // SAFETY: the rooms are as large as they say.
+        // SAFETY: the structs have their stated sizes, or sizes that the library refuses.
         unsafe {
             check(choices, |error| cntk_reader_minibatch_describe(minibatch, info.pointer(), error));
             if check(choices, |error| {
@@ -245,13 +249,13 @@ impl Handles {
     fn form(&self, choices: &mut Choices<'_>) {
         let (minibatch, stream, length) =
             (self.minibatch(choices), choices.below(3), number(choices) as usize);
-        // As large as it is said to be for doubles, of which the library may write floats.
+        // Large enough for doubles; the library may write floats.
         let mut values = vec![0_f64; choices.below(100)];
         let (mut mask, mut numbers) = (vec![0_u8; choices.below(50)], vec![0_i32; choices.below(50)]);
         let (value_room, number_room) = (values.len(), numbers.len());
-        // A code of any type, or none. `values` has room for eight bytes a value.
+        // The code of a type, or an invalid one. `values` has room for eight bytes per value.
         let element = choices.below(22) as u32;
-        // SAFETY: each pointer has as many elements as the number beside it says.
+        // SAFETY: each pointer has the number of elements passed beside it.
         check(choices, |error| unsafe {
             let (values, numbers) = (values.as_mut_ptr().cast(), numbers.as_mut_ptr());
             match length % 4 {
@@ -305,7 +309,7 @@ impl Handles {
         let mut entries = vec![MaybeUninit::<cntk_reader_state_entry>::uninit(); choices.below(7)];
         let (mut count, room) = (MaybeUninit::new(0), entries.len());
         let reader = self.reader.as_deref();
-        // SAFETY: there is room for as many entries as is said.
+        // SAFETY: the buffer has room for the stated number of entries.
         let is_known = check(choices, |error| unsafe {
             cntk_reader_state_get(reader, entries.as_mut_ptr().cast(), room, Some(&mut count), error)
         });
@@ -319,7 +323,7 @@ impl Handles {
                 entry.value = number(choices);
             }
             let pointer = if entries.is_empty() { null() } else { entries.as_ptr() };
-            // SAFETY: as many entries as is said.
+            // SAFETY: the pointer has the stated number of entries.
             check(choices, |error| unsafe {
                 cntk_reader_state_set(self.reader(), pointer, entries.len(), error)
             });
@@ -352,7 +356,7 @@ impl Handles {
             bytes.truncate(at);
         }
         let pointer = if bytes.is_empty() { null() } else { bytes.as_ptr() };
-        // SAFETY: as many bytes as is said; the reader is NULL or a handle.
+        // SAFETY: the pointer has the stated number of bytes; the reader is NULL or a handle.
         check(choices, |error| unsafe {
             cntk_reader_checkpoint_restore(self.reader(), pointer, bytes.len(), error)
         });
@@ -381,7 +385,7 @@ impl Handles {
         let mut place = MaybeUninit::new(null_mut());
         let parent = self.section.as_deref();
         let path = "global:reader";
-        // SAFETY: as many bytes and entries as is said.
+        // SAFETY: the pointers have the stated numbers of bytes and entries.
         check(choices, |error| unsafe {
             cntk_reader_section_create(
                 path.as_ptr().cast(),
@@ -399,7 +403,7 @@ impl Handles {
         let mut text = vec![0_u8; choices.below(20)];
         let mut length = MaybeUninit::uninit();
         let section = self.section.as_deref();
-        // SAFETY: as much room as is said.
+        // SAFETY: the buffer has the stated size.
         check(choices, |error| unsafe {
             cntk_reader_section_get_path(
                 section,
@@ -420,7 +424,8 @@ impl Handles {
             "",
         ]);
         let (section, mut place) = (self.section.as_deref(), MaybeUninit::new(null_mut()));
-        // SAFETY: as many bytes as is said; NULL stands for a corpus with defaults.
+        // SAFETY: the pointer has the stated number of bytes; NULL stands for a corpus with
+        // defaults.
         check(choices, |error| unsafe {
             cntk_reader_deserializer_open(
                 name.as_ptr().cast(),
@@ -442,7 +447,7 @@ impl Handles {
         let (pointer, room) = (sequences.as_mut_ptr().cast(), sequences.len());
         let (mut count, mut found) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let (mut sequence, mut loaded) = (MaybeUninit::uninit(), MaybeUninit::new(null_mut()));
-        // SAFETY: the rooms are as large as they say.
+        // SAFETY: the structs have their stated sizes, or sizes that the library refuses.
         unsafe {
             check(choices, |error| cntk_reader_deserializer_describe(deserializer, info.pointer(), error));
             check(choices, |error| {
@@ -489,7 +494,7 @@ impl Handles {
         let mut sequence = Room::<cntk_reader_capi::host::chunk::cntk_reader_sequence>::chosen(choices);
         let mut decoded = MaybeUninit::new(null_mut());
         let chunk = self.chunk.as_deref();
-        // SAFETY: the room is as large as it says.
+        // SAFETY: the struct has its stated size, or one that the library refuses.
         unsafe {
             check(choices, |error| {
                 cntk_reader_chunk_get_sequence(chunk, stream, index, sequence.pointer(), error)
@@ -512,7 +517,7 @@ impl Handles {
 impl Handles {
     fn free(mut self) {
         for &minibatch in &self.minibatches {
-            // SAFETY: a reference that is given up once.
+            // SAFETY: releases a reference that the list owned.
             unsafe { cntk_reader_minibatch_release(minibatch) };
         }
         cntk_reader_free(self.reader.take());

@@ -1,5 +1,5 @@
-//! Transforms of users over a stream, as tables of callbacks: what they answer may be impossible, they fail, and cancel the call that
-//! they run in. Each table's userdata must be given back once.
+//! User-defined transforms of a stream, as tables of callbacks: they return invalid results, fail,
+//! and cancel the call that they run in. Each table's userdata must be released once.
 
 use super::cancelling;
 use super::made::Room;
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// What stands in the section of the stream `x`: samples of two values, as images of two columns.
+/// Section of the stream `x`, whose samples of two values are images of two columns.
 const SECTIONS: [&str; 4] = [
     "",
     "; imageShape = \"1:2:1\" ; transforms = ( [ type = mine ] )",
@@ -20,21 +20,21 @@ const SECTIONS: [&str; 4] = [
     "; imageShape = \"1:1:2\" ; transforms = ( [ type = Crop ] : [ type = mine ] : [ type = Scale ; width = 2 ; height = 1 ; channels = 1 ] )",
 ];
 
-/// Userdata that have not been given back.
+/// Number of userdata that have not been released.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Fails if userdata were lost.
+/// Fails if userdata were leaked.
 pub fn check_all_given_back() {
-    assert_eq!(ALIVE.load(Ordering::SeqCst), 0, "userdata that the library has not given back");
+    assert_eq!(ALIVE.load(Ordering::SeqCst), 0, "userdata that the library has not released");
 }
 
 /// The userdata of a table.
 struct User {
-    /// What becomes of an image: see [`describe`].
+    /// Selects the result for an image: see [`describe`].
     answer: u8,
-    /// Every so many images the callback fails; never, if it is 0.
+    /// The callback fails for every n-th image; never, if it is 0.
     fails: u32,
-    /// Every so many images it cancels the call; never, if it is 0.
+    /// The callback cancels the call for every n-th image; never, if it is 0.
     cancels: u32,
     images: AtomicU32,
 }
@@ -45,15 +45,15 @@ impl Drop for User {
     }
 }
 
-/// A table for a reader that is about to be opened.
-pub struct Table {
+/// A table for a reader to be opened.
+pub struct StoredTable {
     room: Room<cntk_reader_user_transform>,
     userdata: *mut c_void,
 }
 
-impl Table {
-    /// A table that the source is given, or `None`; and what the section of the stream says.
-    pub fn chosen(choices: &mut Choices<'_>) -> (Option<Table>, &'static str) {
+impl StoredTable {
+    /// Chooses a table for the source, or `None`, and the section of the stream.
+    pub fn chosen(choices: &mut Choices<'_>) -> (Option<StoredTable>, &'static str) {
         let section = choices.pick(&SECTIONS);
         if section.is_empty() && !choices.once_in(4) || choices.once_in(16) {
             return (None, section);
@@ -78,25 +78,27 @@ impl Table {
             reserved: 0,
             transform_drawn_image: if choices.once_in(4) { Some(transform_drawn) } else { None },
         };
-        (Some(Table { room: Room::chosen(choices).with(&table), userdata }), section)
+        (Some(StoredTable { room: Room::chosen(choices).with(&table), userdata }), section)
     }
 
-    /// The table for the source.
+    /// Returns the table for the source.
     pub fn pointer(&mut self) -> *const cntk_reader_user_transform {
         self.room.pointer()
     }
 
-    /// The reader was opened, and gives the userdata back; or opening has failed, and they are the caller's still.
+    /// Hands over the userdata: to the reader if it was opened, which releases them later;
+    /// otherwise they still belong to the caller and are released here.
     pub fn opened(self, is_open: bool) {
         if !is_open {
-            // SAFETY: a box of `Table::chosen`; the library does not call the finalizer of a reader that was not opened.
+            // SAFETY: a box from `StoredTable::chosen`; the library does not call the finalizer of a
+            // reader that was not opened.
             unsafe { finalize(self.userdata) };
         }
     }
 }
 
 unsafe extern "C-unwind" fn finalize(userdata: *mut c_void) {
-    // SAFETY: a box of `Table::chosen`, which is given back once.
+    // SAFETY: a box from `StoredTable::chosen`, which is released once.
     drop(unsafe { Box::from_raw(userdata.cast::<User>()) });
 }
 
@@ -106,7 +108,8 @@ unsafe extern "C-unwind" fn describe(
     result: *mut cntk_reader_image_info,
     _: *mut cntk_reader_failure,
 ) -> i32 {
-    // SAFETY: the userdata of a table, which live until they are given back, and the callback's result.
+    // SAFETY: the userdata of a table, which live until they are given back, and the callback's
+    // result.
     let (user, result) = unsafe { (&*userdata.cast::<User>(), &mut *result) };
     match user.answer % 16 {
         0 => result.width += 1,
@@ -117,7 +120,7 @@ unsafe extern "C-unwind" fn describe(
         5 => result.channels = 0,
         6 => result.element = 7,
         7 => return 1,
-        // Another answer each time, which the header forbids.
+        // A different result each time, which the header forbids.
         8 => result.height = 1 + user.images.fetch_add(1, Ordering::Relaxed) % 3,
         _ => {}
     }
@@ -133,9 +136,10 @@ unsafe extern "C-unwind" fn transform(
     random: u64,
     failure: *mut cntk_reader_failure,
 ) -> i32 {
-    // SAFETY: the userdata of a table, which live until they are given back, and the callback's arguments.
+    // SAFETY: the userdata of a table, which live until they are given back, and the callback's
+    // arguments.
     let (user, image, result) = unsafe { (&*userdata.cast::<User>(), &*image, &*result) };
-    // SAFETY: as many bytes as the descriptions say.
+    // SAFETY: both pointers have the number of bytes that the descriptions imply.
     let (from, to) = unsafe {
         (
             std::slice::from_raw_parts(values.cast::<u8>(), bytes(image)),
@@ -149,7 +153,7 @@ unsafe extern "C-unwind" fn transform(
     }
     if is_time(user.fails) {
         let message = if random.is_multiple_of(2) { c"not today".as_ptr() } else { null_mut() };
-        // SAFETY: what the callback was given, and a text with an end, or NULL.
+        // SAFETY: `failure` is the callback's argument, and the message is NUL-terminated or NULL.
         unsafe { cntk_reader_failure_set_message(failure, message, usize::MAX) };
         return 1;
     }
@@ -179,7 +183,7 @@ unsafe extern "C-unwind" fn transform_drawn(
     unsafe { transform(userdata, image, values, result, result_values, random, failure) }
 }
 
-/// Bytes of the values of an image.
+/// Returns the size of an image's values in bytes.
 fn bytes(image: &cntk_reader_image_info) -> usize {
     let size = *[1, 4, 8].get(image.element as usize).expect("a type of values");
     image.width as usize * image.height as usize * image.channels as usize * size

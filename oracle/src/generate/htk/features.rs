@@ -1,4 +1,5 @@
-//! Archives of features in all of HTK's encodings, and the scripts that list their utterances.
+//! Generates archives of features in all of HTK's encodings, and the scripts that list their
+//! utterances.
 
 use super::super::rng::Rng;
 use super::super::{Mode, Plan};
@@ -8,17 +9,17 @@ use super::{Corpus, File, Odd, Part, Utterance, section};
 const COMPRESSED: u16 = 0o2000;
 const CHECKSUM: u16 = 0o10000;
 
-/// What a deserializer reads.
-struct Source<'a> {
-    /// What the names of its files begin with.
+/// The input of a deserializer.
+struct FeatureSource<'a> {
+    /// The prefix of the names of its files.
     name: &'a str,
     /// Utterances in the order of the script.
     utterances: Vec<Utterance>,
-    /// Values of a frame.
+    /// Number of values of a frame.
     dim: usize,
-    /// Something is wrong.
+    /// Whether something is wrong.
     odd: bool,
-    /// A line has a path's prefix from the configuration.
+    /// Whether lines have a path prefix from the configuration.
     prefixed: bool,
 }
 
@@ -27,11 +28,11 @@ struct Encoding {
     big: bool,
     compressed: bool,
     kind: u16,
-    /// Of a compressed file: values are `(stored + b) / a`.
+    /// In a compressed file, values are `(stored + b) / a`.
     scales: Vec<(f32, f32)>,
 }
 
-/// The features that come first and determine the order.
+/// Generates the first features, which determine the order.
 pub fn first(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
     let dim = if corpus.is_large() { 1 } else { *rng.pick(&[1, 2, 3, 5]) };
     let mut utterances = corpus.utterances.clone();
@@ -41,7 +42,7 @@ pub fn first(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
         utterances.insert(rng.below(utterances.len() + 1), again);
     }
     let odd = corpus.odd == Odd::Features && !repeated;
-    let source = Source { name: "a", utterances, dim, odd, prefixed: rng.once_in(6) };
+    let source = FeatureSource { name: "a", utterances, dim, odd, prefixed: rng.once_in(6) };
     let files = files(rng, &source);
     let mut outer = Vec::new();
     if rng.once_in(9) {
@@ -58,7 +59,7 @@ pub fn first(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
     Part { section: section("HTKFeatureDeserializer", "feat", &entries, &outer), files }
 }
 
-/// More features of the same utterances, some of which may be missing.
+/// Generates more features of the same utterances, some of which may be missing.
 pub fn second(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
     let dim = *rng.pick(&[1, 2, 3]);
     let mut utterances = others(rng, corpus);
@@ -67,13 +68,13 @@ pub fn second(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
         let frames = &mut utterances[place].frames;
         *frames = (*frames + rng.range(0, 3) as u32).saturating_sub(1).max(1);
     }
-    let source = Source { name: "b", utterances, dim, odd: false, prefixed: false };
+    let source = FeatureSource { name: "b", utterances, dim, odd: false, prefixed: false };
     let files = files(rng, &source);
     let entries = entries(rng, &source, if plan.mode == Mode::Truncated { 0 } else { 1 });
     Part { section: section("HTKFeatureDeserializer", "Again", &entries, &[]), files }
 }
 
-/// One vector for each utterance, which is repeated for each of its frames.
+/// Generates one vector per utterance, which is repeated for each of its frames.
 pub fn vectors(rng: &mut Rng, corpus: &Corpus) -> Part {
     let mut utterances = others(rng, corpus);
     for utterance in &mut utterances {
@@ -82,7 +83,7 @@ pub fn vectors(rng: &mut Rng, corpus: &Corpus) -> Part {
     if rng.once_in(20) {
         utterances[0].frames = 2;
     }
-    let source = Source { name: "v", utterances, dim: 2, odd: false, prefixed: false };
+    let source = FeatureSource { name: "v", utterances, dim: 2, odd: false, prefixed: false };
     let files = files(rng, &source);
     let mut entries = entries(rng, &source, 1);
     let mut outer = Vec::new();
@@ -94,7 +95,8 @@ pub fn vectors(rng: &mut Rng, corpus: &Corpus) -> Part {
     Part { section: section("HTKFeatureDeserializer", "ivec", &entries, &outer), files }
 }
 
-/// The corpus's utterances in another order, some missing, and others that no other file has.
+/// Returns the corpus's utterances in another order, with some missing, and others that no other
+/// file has.
 fn others(rng: &mut Rng, corpus: &Corpus) -> Vec<Utterance> {
     let mut utterances = corpus.utterances.clone();
     if rng.once_in(3) {
@@ -109,8 +111,8 @@ fn others(rng: &mut Rng, corpus: &Corpus) -> Vec<Utterance> {
     utterances
 }
 
-/// The entries of a stream's section.
-fn entries(rng: &mut Rng, source: &Source<'_>, context: u64) -> Vec<String> {
+/// Generates the entries of a stream's section.
+fn entries(rng: &mut Rng, source: &FeatureSource<'_>, context: u64) -> Vec<String> {
     let mut entries = vec![format!("scpFile = \"@DIR@/{}.scp\"", source.name)];
     let dim = source.dim;
     if context == 0 || rng.once_in(3) {
@@ -139,8 +141,8 @@ fn entries(rng: &mut Rng, source: &Source<'_>, context: u64) -> Vec<String> {
     entries
 }
 
-/// The archives and the script.
-fn files(rng: &mut Rng, source: &Source<'_>) -> Vec<File> {
+/// Generates the archives and the script.
+fn files(rng: &mut Rng, source: &FeatureSource<'_>) -> Vec<File> {
     let archives = 1 + rng.below(if source.utterances.len() > 2 { 3 } else { 1 });
     let kind = *rng.pick(&[9, 9, 9, 6, 7, 11, 6 | 0o100, 7 | 0o20000, 12]);
     let period = *rng.pick(&[100_000, 100_000, 50_000, 200_000]);
@@ -187,9 +189,10 @@ fn files(rng: &mut Rng, source: &Source<'_>) -> Vec<File> {
     files
 }
 
-/// How an archive is stored. Archives of one script may differ in everything but the kind.
+/// Chooses the encoding of an archive. Archives of one script may differ in everything but the
+/// kind.
 fn encoding(rng: &mut Rng, kind: u16, dim: usize) -> Encoding {
-    // An identifier follows the header if the kind has no flags.
+    // For this kind, an identifier follows the header if it has no flags.
     let plain = kind == 12;
     let compressed = !plain && rng.once_in(3);
     let checksum = if !plain && rng.once_in(5) { CHECKSUM } else { 0 };
@@ -203,7 +206,7 @@ fn encoding(rng: &mut Rng, kind: u16, dim: usize) -> Encoding {
     }
 }
 
-/// An archive's content.
+/// Generates the content of an archive.
 fn archive_of(rng: &mut Rng, encoding: &Encoding, frames: u32, period: u32, dim: usize) -> Vec<u8> {
     let mut content = Vec::new();
     let mut put = |bytes: &[u8]| match encoding.big {
@@ -246,7 +249,7 @@ fn value(rng: &mut Rng) -> f32 {
     }
 }
 
-/// Spoils a header or the end of an archive.
+/// Corrupts a header or the end of an archive.
 fn damage(rng: &mut Rng, content: &mut Vec<u8>) {
     match rng.below(5) {
         0 => content.truncate(rng.below(12)),
@@ -260,7 +263,7 @@ fn damage(rng: &mut Rng, content: &mut Vec<u8>) {
     }
 }
 
-/// Spoils a line of a script, or writes it in a way that looks wrong.
+/// Corrupts a line of a script, or makes it look wrong.
 fn spoil(rng: &mut Rng, line: &mut String) {
     let range = line.find('[').unwrap_or(0);
     let spoiled = match rng.below(16) {

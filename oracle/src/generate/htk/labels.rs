@@ -1,13 +1,13 @@
-//! Labels, as text with or without a list of states, and as binary files.
+//! Generates labels, as text with or without a list of states, and as binary files.
 
 use super::super::rng::Rng;
 use super::super::{Mode, Plan};
 use super::{Corpus, File, Odd, Part, section};
 
-/// States in the list.
+/// Number of states in the list.
 const STATES: usize = 9;
 
-/// A dimension that is too small for some of the classes. Others are large enough.
+/// A dimension that is too small for some of the classes; others are large enough.
 pub const SMALL_LABELS: usize = 6;
 
 /// An utterance's labels: consecutive ranges of frames, each with a class.
@@ -16,7 +16,8 @@ struct Labels {
     ranges: Vec<(u32, u32, usize)>,
 }
 
-/// The labels' deserializer, and whether labels end before the features in frame mode.
+/// Generates the deserializer of the labels. Also returns whether labels end before the features in
+/// frame mode.
 pub fn write(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> (Part, bool) {
     let mut all: Vec<Labels> = Vec::new();
     let mut short = false;
@@ -83,7 +84,7 @@ fn invalidate(rng: &mut Rng, labels: &mut Labels) {
     }
 }
 
-/// Entries that both kinds of labels have.
+/// Generates the entries that both kinds of labels have.
 fn entries(rng: &mut Rng, plan: &Plan) -> (Vec<String>, Vec<String>) {
     let dim = if rng.once_in(30) { SMALL_LABELS } else { STATES + rng.below(3) };
     let mut entries = vec![match rng.below(4) {
@@ -155,7 +156,7 @@ fn text(rng: &mut Rng, plan: &Plan, corpus: &Corpus, all: &[Labels]) -> Part {
     Part { section: section("HTKMLFDeserializer", "labels", &entries, &outer), files }
 }
 
-/// Two parts of a label file, each of which has utterances.
+/// Splits a label file into two parts with utterances.
 fn split(lines: &[String]) -> Option<(&[String], &[String])> {
     let ends: Vec<usize> = (0..lines.len()).filter(|&line| lines[line] == ".").collect();
     let middle = *ends.get(ends.len() / 2)?;
@@ -164,7 +165,7 @@ fn split(lines: &[String]) -> Option<(&[String], &[String])> {
 
 fn utterance(rng: &mut Rng, labels: &Labels, mapped: bool, lines: &mut Vec<String>) {
     let prefix = rng.pick(&["", "", "", "*/"]);
-    // A key with a dot loses what follows it.
+    // A key loses its extension, so a key with a dot needs one.
     let extension = if labels.key.contains('.') { ".lab" } else { rng.pick(&[".lab", ".lab", ".rec", ""]) };
     lines.push(format!("\"{prefix}{}{extension}\"", labels.key));
     let times = !rng.once_in(4);
@@ -189,7 +190,7 @@ fn utterance(rng: &mut Rng, labels: &Labels, mapped: bool, lines: &mut Vec<Strin
     lines.push(".".to_owned());
 }
 
-/// Spoils the utterance that begins at a line.
+/// Corrupts the utterance that begins at a line.
 fn spoil(rng: &mut Rng, lines: &mut Vec<String>, first: usize) {
     let last = lines.len() - 1;
     let range = first + 1 + rng.below((last - first - 1).max(1));

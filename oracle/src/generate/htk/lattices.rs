@@ -1,11 +1,11 @@
-//! Lattices: opaque bytes, whole words of which are compared.
+//! Generates lattices: opaque bytes, compared as whole words.
 
 use super::super::rng::Rng;
 use super::{Corpus, Part, section};
 use std::fmt::Write;
 
-/// One or two tables of contents, each with one or two files. Sizes are multiples of 4: what fills
-/// the last word of others depends on how CNTK keeps its chunks in memory.
+/// Generates one or two tables of contents, each with one or two files. Sizes are multiples of 4:
+/// otherwise the padding of the last word would depend on how CNTK keeps its chunks in memory.
 pub fn write(rng: &mut Rng, corpus: &Corpus) -> Part {
     let tables = 1 + rng.below(2);
     let mut files = Vec::new();

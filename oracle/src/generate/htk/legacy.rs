@@ -1,4 +1,4 @@
-//! Old-style sections: a reader's section with one section for each stream.
+//! Generates old-style sections: a reader's section with one section for each stream.
 
 use super::super::rng::Rng;
 use super::super::{Mode, Plan};
@@ -6,8 +6,7 @@ use super::{Corpus, Part, features, labels};
 use crate::golden::Case;
 use serde_json::Value;
 
-/// A case with an old-style section. These readers are started and read; nothing else is done with
-/// them in CNTK.
+/// Generates a case with an old-style section. CNTK only starts and reads these readers.
 pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     let corpus = Corpus::draw(rng, plan);
     let mut lines = vec![format!("readerType = \"{}\"", rng.pick(&["HTKDeserializers", "HTKMLFReader"]))];
@@ -78,13 +77,13 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     }
 }
 
-/// The stream's section in the section of a deserializer.
+/// Returns the stream's section from the section of a deserializer.
 fn stream(part: &Part) -> String {
     let (_, input) = part.section.split_once("input = [ ").unwrap_or_default();
     input.strip_suffix(" ]").unwrap_or(input).to_owned()
 }
 
-/// An epoch after the other, each read to its end or nearly so.
+/// Generates consecutive epochs, each read nearly or completely to its end.
 pub fn epochs(rng: &mut Rng, mode: Mode, truncation: u64, samples: u64) -> Vec<String> {
     let workers = *rng.pick(&[1, 1, 1, 2]);
     let rank = rng.range(0, workers - 1);

@@ -1,8 +1,7 @@
-//! Speech: HTK features, labels of the master label format as text or binary, lattices, and text
-//! beside them.
+//! Generates cases of speech: HTK features, master label files as text or binary, lattices, and
+//! text beside them.
 //!
-//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be
-//! compared by itself.
+//! A case may have one deliberate error or oddity, so that its effect can be compared on its own.
 
 mod features;
 mod labels;
@@ -18,8 +17,8 @@ use crate::golden::Case;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What the name of a case ends in if its labels end before the features in frame mode, where CNTK
-/// takes labels of the next utterance.
+/// The suffix of the names of cases in which labels end before the features in frame mode, where
+/// CNTK takes labels of the next utterance.
 pub const SHORT_LABELS: &str = "short-labels";
 
 /// Frames after which CNTK begins another chunk of features.
@@ -34,16 +33,16 @@ struct Utterance {
     frames: u32,
 }
 
-/// What the files of a case have in common.
+/// Common properties of the files of a case.
 struct Corpus {
     utterances: Vec<Utterance>,
-    /// Keys are decimal numbers.
+    /// Whether keys are decimal numbers.
     numeric: bool,
-    /// The one thing that is wrong or odd.
+    /// The deliberate error or oddity.
     odd: Odd,
 }
 
-/// The one thing in a case that is wrong or odd.
+/// The deliberate error or oddity in a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Odd {
     Nothing,
@@ -53,7 +52,7 @@ enum Odd {
     Labels,
     /// Lengths of labels or of the second features.
     Lengths,
-    /// Labels that CNTK calls invalid.
+    /// Labels that CNTK reports as invalid.
     Invalid,
 }
 
@@ -83,7 +82,7 @@ impl Corpus {
                 Utterance { key, frames: rng.range(1, longest.into()) as u32 }
             })
             .collect();
-        // Several chunks. Millions of frames would make a comparison slow.
+        // Several chunks, but rarely: millions of frames make a comparison slow.
         if rng.once_in(40) && plan.mode == Mode::Sequence {
             let place = rng.below(count);
             utterances[place].frames = CHUNK_FRAMES + rng.below(2) as u32 - 1;
@@ -112,7 +111,7 @@ impl Corpus {
     }
 }
 
-/// The case of a seed.
+/// Generates the case of a seed.
 pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     if rng.once_in(6) {
         return legacy::case(rng, plan, seed);
@@ -141,7 +140,7 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     }
 }
 
-/// The steps. Most data have one chunk, which only one worker gets: usually it is the one that
+/// Generates the steps. Most data have one chunk, which only one worker gets: usually that one
 /// reads.
 fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     let mut steps = script::write(rng, plan, corpus.samples() + 1);
@@ -151,7 +150,8 @@ fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     steps
 }
 
-/// The deserializers of a case, and whether its labels end before the features in frame mode.
+/// Generates the deserializers of a case. Also returns whether its labels end before the features
+/// in frame mode.
 fn parts(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> (Vec<Part>, bool) {
     let mut parts = vec![features::first(rng, plan, corpus)];
     if rng.once_in(4) {
@@ -173,7 +173,7 @@ fn parts(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> (Vec<Part>, bool) {
         parts.push(text(rng, plan, corpus));
     }
     if rng.once_in(4) && parts.len() > 2 {
-        // The first one stays: labels and lattices cannot be first.
+        // The first one keeps its place: labels and lattices cannot be first.
         let last = parts.len() - 1;
         parts.swap(1, last);
     }
@@ -183,7 +183,7 @@ fn parts(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> (Vec<Part>, bool) {
     (parts, short)
 }
 
-/// Text with the same keys. In frame mode it has one sample for each utterance.
+/// Generates text with the same keys. In frame mode it has one sample per utterance.
 fn text(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
     let mut content = String::new();
     for Utterance { key, frames } in &corpus.utterances {
@@ -201,7 +201,7 @@ fn text(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Part {
     Part { section: section.to_owned(), files: vec![("text.ctf".to_owned(), content.into_bytes())] }
 }
 
-/// The section of a deserializer of CNTK's HTK module.
+/// Returns the section of a deserializer in CNTK's HTK module.
 fn section(kind: &str, stream: &str, entries: &[String], outer: &[String]) -> String {
     let outer: String = outer.iter().map(|entry| format!(" ; {entry}")).collect();
     format!(

@@ -1,11 +1,11 @@
-//! Zip containers, written and read again, and Base64.
+//! Writes and reads zip containers, and encodes Base64.
 
 use super::super::rng::Rng;
 use super::File;
 use flate2::{Compression, Crc, read::DeflateDecoder, write::DeflateEncoder};
 use std::io::{Read, Write};
 
-/// A zip file with these members, each stored or deflated.
+/// Writes a zip file with these members, each stored or deflated.
 pub fn zip(rng: &mut Rng, members: &[File]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in members {
@@ -13,8 +13,8 @@ pub fn zip(rng: &mut Rng, members: &[File]) -> Vec<u8> {
         let data = if deflated { deflate(content) } else { content.clone() };
         let mut crc = Crc::new();
         crc.update(content);
-        // Version, flags, method, time, date, check sum, sizes, lengths of the name and of what
-        // follows it.
+        // Version, flags, method, time, date, checksum, sizes, lengths of the name and of the extra
+        // field.
         let mut fields = Vec::new();
         for half in [20_u16, 0, if deflated { 8 } else { 0 }, 0, 0x21] {
             fields.extend(half.to_le_bytes());
@@ -49,12 +49,12 @@ pub fn zip(rng: &mut Rng, members: &[File]) -> Vec<u8> {
 
 fn deflate(content: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-    // Nothing fails in memory.
+    // Writing to memory does not fail.
     encoder.write_all(content).unwrap_or_default();
     encoder.finish().unwrap_or_default()
 }
 
-/// Base64 with padding.
+/// Encodes Base64 with padding.
 pub fn base64(content: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(content.len().div_ceil(3) * 4);
@@ -75,9 +75,9 @@ pub struct Member {
     pub content: Vec<u8>,
 }
 
-/// The members of a container that the generator wrote; none of anything else.
+/// Returns the members of a container written by [`zip`]; none for other data.
 pub fn members(zip: &[u8]) -> Vec<Member> {
-    /// Length of the end record, which no comment follows.
+    /// Length of the end record without a comment.
     const END: usize = 22;
     let Some(end) = zip.len().checked_sub(END) else { return Vec::new() };
     let mut members = Vec::new();
@@ -90,9 +90,9 @@ pub fn members(zip: &[u8]) -> Vec<Member> {
     members
 }
 
-/// The member of an entry in the directory, and the place of the next entry.
+/// Returns the member of a directory entry, and the offset of the next entry.
 fn member(zip: &[u8], entry: usize) -> Option<(Member, usize)> {
-    /// Lengths of an entry and of a member's own header, each without the name.
+    /// Lengths of a directory entry and of a local header, without the name.
     const ENTRY: usize = 46;
     const HEADER: usize = 30;
     let (size, name) = (word(zip, entry + 20)?, half(zip, entry + 28)?);
@@ -119,7 +119,7 @@ fn word(zip: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(*bytes)).ok()
 }
 
-/// Whether an image is a JPEG that ends before its marker of the end.
+/// Whether an image is a JPEG without its end marker.
 pub fn is_cut_jpeg(content: &[u8]) -> bool {
     content.starts_with(b"\xff\xd8") && !content.ends_with(b"\xff\xd9")
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn members_round_trip() {
         let long = b"0123456789".repeat(50);
         let files = [("a.jpg", &b"\xff\xd8x"[..]), ("b", &long), ("c.png", b"")];
         let files = files.map(|(name, content)| (name.to_owned(), content.to_vec()));

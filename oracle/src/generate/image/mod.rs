@@ -1,8 +1,7 @@
-//! Images: map files, zip containers and Base64 lines, with chains of transforms, and text beside
-//! them.
+//! Generates cases of images: map files, zip containers and Base64 lines, with chains of
+//! transforms, and text beside them.
 //!
-//! A case may have one thing that is wrong or odd on purpose, so that what it changes can be
-//! compared by itself.
+//! A case may have one deliberate error or oddity, so that its effect can be compared on its own.
 
 pub mod container;
 mod old_style;
@@ -18,7 +17,7 @@ use transforms::{Chain, Images, Size};
 /// A data file: its name and content.
 type File = (String, Vec<u8>);
 
-/// The one thing in a case that is wrong or odd.
+/// The deliberate error or oddity in a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Odd {
     Nothing,
@@ -26,21 +25,21 @@ enum Odd {
     Broken,
     /// A file of an image, or a member of a container, is missing.
     Missing,
-    /// A label is not what it should be.
+    /// A label is invalid.
     Label,
-    /// A line does not have the columns it should have.
+    /// A line has the wrong columns.
     Columns,
-    /// Two images have one key.
+    /// Two images have the same key.
     Repeated,
 }
 
-/// What the files of a case have in common.
+/// Common properties of the files of a case.
 struct Corpus {
     pictures: Vec<Picture>,
     images: Images,
-    /// Lines have the images themselves.
+    /// Whether lines contain the images.
     base64: bool,
-    /// Lines begin with keys.
+    /// Whether lines begin with keys.
     keyed: bool,
     keys: Keys,
     classes: usize,
@@ -133,7 +132,7 @@ impl Corpus {
         self.pictures.len() as u64 * if self.images.multi_view { 10 } else { 1 }
     }
 
-    /// The map file, or the file with Base64 lines, and the files that it names.
+    /// Generates the map file, or the file with Base64 lines, and the files that it refers to.
     fn write(&self, rng: &mut Rng) -> Vec<File> {
         let mut lines = Vec::new();
         let (mut files, mut members) = (Vec::new(), Vec::new());
@@ -169,7 +168,7 @@ impl Corpus {
         }
         let line_end = if rng.once_in(4) { "\r\n" } else { "\n" };
         let mut text = lines.join(line_end);
-        // A last line of Base64 that does not end is an error.
+        // A last line of Base64 without a line end is an error.
         if self.base64 && !rng.once_in(20) || !self.base64 && !rng.once_in(4) {
             text += line_end;
         }
@@ -223,7 +222,7 @@ impl Corpus {
         }
     }
 
-    /// The keys as CNTK counts them.
+    /// Returns the keys as numbers, like CNTK.
     fn numbers(&self) -> Vec<u64> {
         let of = |(number, picture): (usize, &Picture)| match self.keyed {
             true => picture.key.parse().unwrap_or_default(),
@@ -268,7 +267,7 @@ impl Corpus {
     }
 }
 
-/// The case of a seed.
+/// Generates the case of a seed.
 pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     if rng.once_in(8) {
         return old_style::case(rng, plan, seed);
@@ -289,8 +288,8 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     files.extend(chain.files);
     if corpus.keys == Keys::Numeric && rng.once_in(4) {
         let first = rng.once_in(2);
-        // Without randomization CNTK loses chunks of the first deserializer whose keys are all
-        // missing in another one. An image is a chunk.
+        // Without randomization, CNTK loses chunks of the first deserializer if all their keys are
+        // missing in another one. Each image is a chunk.
         let whole = !first && !plan.randomize && !corpus.base64;
         let (section, file) = text(rng, &corpus, whole);
         sections.insert(usize::from(!first), section);
@@ -310,8 +309,8 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     }
 }
 
-/// The steps. A worker without chunks waits for ever in CNTK, so few images are usually read by the
-/// first one.
+/// Generates the steps. A worker without chunks waits forever in CNTK, so few images are usually
+/// read by the first worker.
 fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     let mut steps = script::write(rng, plan, corpus.samples() + 1);
     let few = corpus.base64 || corpus.pictures.len() < 4;
@@ -321,17 +320,16 @@ fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     steps
 }
 
-/// The key that keeps this library from reading one minibatch ahead, as CNTK's hosts do and its
-/// modules alone do not, if that may show: what a minibatch has drawn stays drawn, also if it is
-/// dropped.
+/// Returns the key that keeps this library from prefetching a minibatch, if that may matter. CNTK's
+/// hosts prefetch, but its modules alone do not, and random numbers drawn for a minibatch stay
+/// drawn even if it is dropped.
 fn without_reading_ahead(steps: &[String], lines: &[String]) -> Option<String> {
     let moves = steps.iter().skip(1).any(|step| step != "read" && step != "state");
     let key = "prefetch = false";
     (moves && !lines.iter().any(|line| line == key)).then(|| key.to_owned())
 }
 
-/// Text with the same keys; some are missing and others are added, unless it has the `whole` of
-/// them.
+/// Generates text with the same keys; unless `whole`, some are missing and others are added.
 fn text(rng: &mut Rng, corpus: &Corpus, whole: bool) -> (String, File) {
     let mut keys = corpus.numbers();
     keys.sort_unstable();

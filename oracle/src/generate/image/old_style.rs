@@ -1,4 +1,4 @@
-//! Old-style sections: a reader's section with one section for each stream.
+//! Generates old-style sections: a reader's section with one section for each stream.
 
 use super::super::rng::Rng;
 use super::super::{Mode, Plan, htk};
@@ -8,7 +8,7 @@ use crate::generate::Keys;
 use crate::golden::Case;
 use serde_json::Value;
 
-/// A case with an old-style section.
+/// Generates a case with an old-style section.
 pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     let mut corpus = Corpus::draw(rng, plan);
     (corpus.base64, corpus.keys) = (false, Keys::Textual);

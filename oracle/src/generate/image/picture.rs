@@ -1,4 +1,4 @@
-//! Small images in the formats that CNTK's decoders take.
+//! Generates small images in the formats that CNTK decodes.
 
 use super::super::rng::Rng;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -10,13 +10,13 @@ struct Colors {
     values: Vec<u8>,
 }
 
-/// An encoded image of this size, and what its file's name ends in.
+/// Returns an encoded image of this size, and the extension of its file name.
 pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
     let colors = Colors::draw(rng, width, height);
     match rng.below(12) {
         0..7 => {
             let mut content = colors.jpeg(rng);
-            // If not even one row of MCUs is complete, CNTK delivers whatever is in memory.
+            // If not even one row of MCUs is complete, CNTK delivers uninitialized memory.
             if rng.once_in(25) && height > 16 {
                 let header = content.windows(2).position(|marker| marker == [0xff, 0xda]).unwrap_or_default();
                 content.truncate(content.len() - (content.len() - header) / 5);
@@ -26,7 +26,7 @@ pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
         }
         7..10 => {
             let content = colors.png(rng);
-            // The depth of its colors is in the header.
+            // The header contains the color depth.
             let is_deep = matches!(content.get(24..26), Some([16, 2 | 6]));
             (if is_deep { "deep.png" } else { "png" }, content)
         }
@@ -35,7 +35,7 @@ pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Images of the tests, in forms that no encoder here makes.
+/// Images of the tests, in variants that the encoders here cannot produce.
 macro_rules! fixtures {
     ($($name:literal),*) => {
         [$(($name, include_bytes!(concat!("../../../../tests/images/files/images/", $name)) as &[u8])),*]
@@ -56,20 +56,20 @@ const FIXTURES: [(&str, &[u8]); 12] = fixtures!(
     "trunc.jpg"
 );
 
-/// One of the images of the tests.
+/// Chooses one of the images of the tests.
 pub fn fixture(rng: &mut Rng) -> (&'static str, Vec<u8>) {
     let (name, content) = *rng.pick(&FIXTURES);
     (name, content.to_vec())
 }
 
-/// Bytes that no decoder takes.
+/// Returns bytes that no decoder accepts.
 pub fn broken(rng: &mut Rng) -> Vec<u8> {
     let (ending, mut content) = draw(rng, 9, 7);
     match rng.below(4) {
         0 => b"This is not an image.".to_vec(),
         1 => b"GIF89a\x03\0\x02\0\x80\0\0\x01\x02\x03\xff\xfe\xfd,\0\0\0\0\x03\0\x02\0\0\x02\x02\x84Q\0;"
             .to_vec(),
-        // Other formats are filled up by their decoders when they are cut off.
+        // Decoders of other formats fill up truncated images.
         2 if ending.ends_with("png") => {
             content.truncate(content.len() / 2);
             content
@@ -100,7 +100,7 @@ impl Colors {
                 }
             }
         }
-        // Where red, green and blue are equal, PNG's gray follows a rule of its own.
+        // Where red, green and blue are equal, PNG's gray conversion has a special case.
         if rng.once_in(6) {
             values.chunks_mut(3).for_each(|pixel| pixel.fill(pixel[0]));
         }
@@ -111,7 +111,7 @@ impl Colors {
         self.values.chunks(3).map(|pixel| pixel[1]).collect()
     }
 
-    /// 4:4:0 is left out: how its colors are scaled depends on the version of CNTK's library.
+    /// 4:4:0 is left out: its color upsampling depends on the version of CNTK's library.
     fn jpeg(&self, rng: &mut Rng) -> Vec<u8> {
         let mut content = Vec::new();
         let mut encoder = Encoder::new(&mut content, *rng.pick(&[3, 30, 75, 90, 90, 98, 100]));
@@ -125,7 +125,8 @@ impl Colors {
             SamplingFactor::F_4_2,
         ]));
         encoder.set_progressive(rng.once_in(5));
-        // The encoder's own tables do not allow for restarts.
+        // The encoder's optimized Huffman tables do not allow for restart markers, so only one of
+        // them.
         match rng.below(6) {
             0 => encoder.set_restart_interval(rng.range(1, 3) as u16),
             1 | 2 => encoder.set_optimized_huffman_tables(true),
@@ -147,7 +148,7 @@ impl Colors {
             }
             _ => encoder.encode(&self.values, width, height, ColorType::Rgb),
         };
-        // Sizes are at least 1, and memory does not fail to be written.
+        // Sizes are at least 1, and writing to memory does not fail.
         done.unwrap_or_default();
         content
     }
@@ -195,7 +196,7 @@ impl Colors {
         content
     }
 
-    /// The upper bits of the green values; each row begins with a new byte.
+    /// Packs the upper bits of the green values; each row starts at a byte boundary.
     fn packed(&self, bits: u32) -> Vec<u8> {
         let mut out = Vec::new();
         for row in self.gray().chunks(self.width as usize) {
@@ -281,7 +282,7 @@ impl Colors {
     }
 }
 
-/// An EXIF segment that has nothing but the orientation.
+/// Returns an EXIF segment with only the orientation.
 fn exif(orientation: u8, big: bool) -> Vec<u8> {
     let mut out = b"Exif\0\0".to_vec();
     out.extend(if big { b"MM" } else { b"II" });

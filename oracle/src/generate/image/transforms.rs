@@ -1,30 +1,30 @@
-//! Random chains of transforms, with the files that they read.
+//! Generates random chains of transforms, with the files that they read.
 
 use super::super::rng::Rng;
 use super::File;
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 
-/// What is known of images' sizes before they are read.
+/// Knowledge about image sizes before reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// Width and height of all of them.
     Known(u32, u32),
-    /// They have one size.
+    /// All images have the same size.
     Uniform,
-    /// They have different sizes.
+    /// Images have different sizes.
     Varied,
 }
 
-/// What a chain is made for.
+/// Properties of the images of a chain.
 pub struct Images {
     /// Their sizes.
     pub size: Size,
     /// Their channels.
     pub channels: u32,
-    /// Values become doubles.
+    /// Whether values become doubles.
     pub double: bool,
-    /// Each of them comes ten times.
+    /// Whether each image is delivered ten times.
     pub multi_view: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain. It nearly always ends in samples of one shape.
+    /// Generates a chain. It nearly always produces samples of one shape.
     pub fn draw(rng: &mut Rng, images: &Images) -> Chain {
         let mut chain = Chain { sections: Vec::new(), files: Vec::new() };
         let mut size = images.size;
@@ -49,7 +49,7 @@ impl Chain {
                 5 | 6 => chain.color(rng, images),
                 7 | 8 => chain.intensity(rng, images),
                 9 | 10 => chain.mean(rng, images, size),
-                // What follows is an error.
+                // Any further transform is an error.
                 _ if rng.once_in(8) => chain.push("Transpose", &[]),
                 _ => {}
             }
@@ -66,7 +66,8 @@ impl Chain {
         chain
     }
 
-    /// The keys of an old-style section: crop, scale, color, intensity and mean, each at most once.
+    /// Generates the keys of an old-style section: crop, scale, color, intensity and mean, each at
+    /// most once.
     pub fn old_style(rng: &mut Rng, images: &Images) -> (Vec<String>, Vec<File>) {
         let mut chain = Chain { sections: Vec::new(), files: Vec::new() };
         if !rng.once_in(5) {
@@ -82,7 +83,7 @@ impl Chain {
         if rng.once_in(3) {
             chain.mean(rng, images, size);
         }
-        // One key `seed` is for all of them.
+        // A single key `seed` applies to all of them.
         for section in &chain.sections {
             let entries = section.split(" ; ").skip(1).filter(|entry| !entry.starts_with("seed"));
             keys.extend(entries.map(str::to_owned));
@@ -134,7 +135,7 @@ impl Chain {
                 keys.push(format!("jitterType = \"{}\"", rng.pick(&["UniRatio", "uniratio"])));
             }
             let has_aspect = keys.iter().any(|key| key.starts_with("aspect"));
-            // A ratio of sides other than 1 is turned over for half of the images.
+            // An aspect ratio other than 1 is inverted for half of the images.
             becomes = match size {
                 Size::Varied => size,
                 _ if jitter || has_aspect && (varied || aspect != "1") => Size::Varied,
@@ -206,7 +207,7 @@ impl Chain {
             node("Channel", images.channels),
             node("Row", height),
             node("Col", width),
-            // Another type than the reader's is an error.
+            // A type different from the reader's is an error.
             Node::Matrix {
                 name: "MeanImg",
                 rows: 1,
@@ -225,7 +226,7 @@ impl Chain {
         self.push("Mean", &[format!("meanFile = \"@DIR@/{name}\"")]);
     }
 
-    /// Writes nodes in one of the forms that OpenCV reads; returns the file's name.
+    /// Writes nodes in one of OpenCV's formats, and returns the file's name.
     fn store(&mut self, rng: &mut Rng, stem: &str, nodes: &[Node]) -> String {
         let (mut ending, mut content) = match rng.below(3) {
             0 => ("yml".to_owned(), yaml(nodes)),
@@ -233,7 +234,7 @@ impl Chain {
         };
         if rng.once_in(6) {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-            // Nothing fails in memory.
+            // Writing to memory does not fail.
             encoder.write_all(&content).unwrap_or_default();
             content = encoder.finish().unwrap_or_default();
             ending += ".gz";
@@ -244,11 +245,11 @@ impl Chain {
     }
 }
 
-/// Keys of a scale, and the size it makes.
+/// Generates the keys of a scale, and returns the resulting size.
 fn scale(rng: &mut Rng, images: &Images) -> (Vec<String>, Size) {
     let (width, mut height) = (rng.range(1, 12) as u32, rng.range(1, 12) as u32);
     let mode = *rng.pick(&["fill", "fill", "fill", "crop", "pad"]);
-    // Others fail for some images.
+    // Other modes fail for some images.
     if mode != "fill" && !rng.once_in(8) {
         height = width;
     }
@@ -282,13 +283,13 @@ fn seed(rng: &mut Rng) -> Option<String> {
     rng.once_in(3).then(|| format!("seed = {}", rng.pick(&seeds)))
 }
 
-/// A number of thousandths.
+/// Generates a number in thousandths.
 fn fraction(rng: &mut Rng, from: u64, to: u64) -> String {
     let value = rng.range(from, to) as f64 / 1000.0;
     value.to_string()
 }
 
-/// A number or a pair of thousandths, and whether it is a pair.
+/// Generates a number or a pair in thousandths, and returns whether it is a pair.
 fn pair(rng: &mut Rng, from: u64, to: u64) -> (String, bool) {
     if rng.once_in(6) {
         return ("1".to_owned(), false);
@@ -301,7 +302,7 @@ fn pair(rng: &mut Rng, from: u64, to: u64) -> (String, bool) {
     }
 }
 
-/// A number in one of the ways that OpenCV writes them.
+/// Generates a number in one of OpenCV's notations.
 fn number(rng: &mut Rng) -> String {
     let value = rng.range(0, 510_000) as f64 / 2000.0 - 40.0;
     match rng.below(4) {

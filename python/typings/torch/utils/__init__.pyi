@@ -1,3 +1,3 @@
-"""Stands in for the real package, which is too large to install for checking alone: everything in it has any type."""
+"""A stub for the real package, which is too large to install just for checking."""
 
 def __getattr__(name: str): ...

@@ -1,4 +1,4 @@
-"""Stands in for the real package, which is too large to install for checking alone."""
+"""A stub for the real package, which is too large to install just for checking."""
 
 from typing import Generic, TypeVar
 

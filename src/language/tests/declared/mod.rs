@@ -40,7 +40,7 @@ fn ids_are_distinct() {
     all.for_each(|id| assert!(ids.insert(id), "{id}"));
 }
 
-/// Sources with their paths, but for those whose path has the text `without`.
+/// Returns the sources with their paths, except for paths that contain `without`.
 fn sources(without: &str) -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("src"), root.join("crates")];
@@ -89,13 +89,13 @@ fn keys_of_the_language_find_their_options() {
     assert_eq!(FrontEnd::Python.say(&text), "'shape' in 'global:reader' and 'x:other'.");
 }
 
-/// Texts of CNTK's own.
+/// CNTK's own messages.
 const CNTKS: [&str; 2] =
     ["TODO: implement phoneBoundaries setting", "rightSplice should be less than the truncation length"];
 
 #[test]
-fn no_message_outside_of_the_language_names_a_key_of_it() {
-    // Words of one language that no other front end spells alike.
+fn messages_outside_the_language_name_no_keys() {
+    // Words that only the language uses; `file` and `input` are also words of other front ends.
     let keys: HashSet<&str> =
         DECLARED.iter().map(|option| option.key).filter(|key| !["file", "input"].contains(key)).collect();
     let mut found = Vec::new();
@@ -105,7 +105,7 @@ fn no_message_outside_of_the_language_names_a_key_of_it() {
         };
         for (number, line) in code.lines().enumerate().filter(|(_, line)| is_own(line)) {
             let words = line.split(|c: char| !c.is_ascii_alphanumeric());
-            // Words of one part are also Rust's.
+            // Single words are also Rust identifiers.
             let is_key = |word: &&str| keys.contains(word) && word.contains(|c: char| c.is_ascii_uppercase());
             let quoted = line.split('\'').skip(1).map(|part| part.split(" = ").next().unwrap_or_default());
             let named = words.filter(is_key).chain(quoted.filter(|word| keys.contains(word)));
@@ -115,7 +115,7 @@ fn no_message_outside_of_the_language_names_a_key_of_it() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The word of a program's interface in a table.
+/// Formats the word of a front end for a table.
 fn shown(word: Word, key: &str) -> String {
     match word {
         Word::Key(word) | Word::Method(word) | Word::Fixed(word) => format!("`{word}`"),
@@ -130,7 +130,7 @@ fn table(of: Owner) -> String {
             .to_owned();
     let own: Vec<_> = DECLARED.iter().filter(|option| option.of == of).collect();
     for (number, option) in own.iter().enumerate() {
-        // A second word of programs for a key.
+        // A second word of programs for the same key.
         if own[..number].iter().any(|before| before.key == option.key) {
             continue;
         }
@@ -169,7 +169,7 @@ const OWNERS: [(Owner, &str); 14] = [
 
 /// With `UPDATE_TABLES=1` the tables are written.
 #[test]
-fn tables_of_the_documentation_are_those_of_the_declarations() {
+fn documentation_tables_match_declarations() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
     let text = std::fs::read_to_string(&path).expect("the documentation");
     let mut made = text.clone();
@@ -186,9 +186,9 @@ fn tables_of_the_documentation_are_those_of_the_declarations() {
     }
 }
 
-/// Each word of a front end is one that its users can write.
+/// Checks that users of a front end can write each of its words.
 #[test]
-fn words_are_those_of_the_interfaces() {
+fn words_match_the_interfaces() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |folder: &str, extension: &str| -> String {
         let files = std::fs::read_dir(root.join(folder)).expect("a folder").flatten();
@@ -224,7 +224,7 @@ fn words_are_those_of_the_interfaces() {
 
 /// Setting an option to its declared default changes nothing.
 #[test]
-fn defaults_are_true() {
+fn declared_defaults_change_nothing() {
     let settings = |text: &str| from_text(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let text = |reader: &str, inside: &str, stream: &str| {
         format!(

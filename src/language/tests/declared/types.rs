@@ -1,5 +1,5 @@
-//! The interfaces of Rust, C++ and Python take what is declared: types of parameters, ranges,
-//! words, and defaults in comments.
+//! Checks that the interfaces of Rust, C++ and Python match the declarations: types of parameters,
+//! ranges, words, and defaults in comments.
 //!
 //! These tests scan the sources as text.
 
@@ -12,7 +12,7 @@ fn source(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The code of some sources, without comments.
+/// Returns the code of some sources, without comments.
 fn code(paths: &[&str]) -> String {
     let mut code = String::new();
     for path in paths {
@@ -45,14 +45,14 @@ fn is_part_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The text before and after each place where a word stands.
+/// Returns the text before and after each occurrence of a whole word.
 fn places<'t>(text: &'t str, word: &str) -> Vec<(&'t str, &'t str)> {
     let all = text.match_indices(word).map(|(at, _)| (&text[..at], &text[at + word.len()..]));
     all.filter(|(before, after)| !before.ends_with(is_part_of_name) && !after.starts_with(is_part_of_name))
         .collect()
 }
 
-/// The parts of a text between commas that are in no brackets, up to a closing bracket.
+/// Splits a text at commas outside brackets, up to a closing bracket.
 fn parts(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -73,7 +73,8 @@ fn parts(text: &str) -> Vec<&str> {
     parts.into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// The types that Rust's methods of this name, or parameters of it, take: one list for each.
+/// Returns the types that Rust's methods of this name, or parameters of it, take: one list for
+/// each.
 fn rust_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
     let type_of = |part: &'t str| part.split_once(": ").map(|(_, kind)| kind);
     match word {
@@ -94,7 +95,7 @@ fn rust_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
     }
 }
 
-/// Those of C++.
+/// Like [`rust_types`], for C++.
 fn cpp_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
     let type_of = |text: &'t str| {
         let text = text.split(" = ").next().unwrap_or(text);
@@ -128,7 +129,7 @@ fn cpp_types<'t>(code: &'t str, word: Word) -> Vec<Vec<&'t str>> {
     }
 }
 
-/// Those of Python.
+/// Like [`rust_types`], for Python.
 fn python_types(code: &str, word: Word) -> Vec<Vec<&str>> {
     let Word::Key(word) = word else { return Vec::new() };
     let is_first = |before: &str| before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty());
@@ -137,8 +138,8 @@ fn python_types(code: &str, word: Word) -> Vec<Vec<&str>> {
     all.map(|kind| vec![kind.split(" = ").next().unwrap_or(kind).trim_end_matches(',')]).collect()
 }
 
-/// Whether a method that takes these types sets an option of this kind. `unsigned`: types of whole
-/// numbers without a sign.
+/// Returns whether a method that takes these types sets an option of this kind. `unsigned`:
+/// unsigned integer types.
 fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     let bare = |kind: &str| {
         let kind = kind
@@ -160,7 +161,7 @@ fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     };
     match kind {
         Kind::Flag => types.iter().all(|kind| kind == "bool"),
-        // Beside the name of a stream.
+        // Possibly together with the name of a stream.
         Kind::Whole(least, _) => {
             let is_name = |kind: &str| ["str", "string"].contains(&kind) && types.len() > 1;
             let is_signed = |kind: &str| ["i32", "int32_t", "i64", "int64_t"].contains(&kind);
@@ -176,8 +177,8 @@ fn fits(kind: Kind, types: &[&str], unsigned: &[&str]) -> bool {
     }
 }
 
-/// The kinds of the options of one owner that a method, a field or an argument sets: it may imply a
-/// flag.
+/// Returns the kinds of the options of one owner that a method, a field or an argument sets: it may
+/// imply a flag.
 fn kinds(of: Owner, word_of: fn(&Declared) -> Word, word: &str) -> Vec<Kind> {
     let same = |option: &&Declared| {
         option.of == of && matches!(word_of(option), Word::Key(own) | Word::Method(own) if own == word)
@@ -190,12 +191,12 @@ struct Interface {
     code: String,
     word: fn(&Declared) -> Word,
     types: for<'t> fn(&'t str, Word) -> Vec<Vec<&'t str>>,
-    /// Types of whole numbers without a sign.
+    /// Unsigned integer types.
     unsigned: &'static [&'static str],
 }
 
 #[test]
-fn parameters_have_types_of_the_declared_kinds() {
+fn parameter_types_match_declared_kinds() {
     let interfaces = [
         Interface {
             name: "Rust",
@@ -216,7 +217,7 @@ fn parameters_have_types_of_the_declared_kinds() {
             code: code(&PYTHON),
             word: |option| option.python,
             types: python_types,
-            // Python's integers have signs; its rules have ranges.
+            // Python's integers are signed; its rules have ranges.
             unsigned: &["int", "int | tuple[int, ...]"],
         },
     ];
@@ -241,7 +242,7 @@ fn parameters_have_types_of_the_declared_kinds() {
     assert!(count > 200, "{count}");
 }
 
-/// The value of a whole number in Python, such as `2**31 - 1`.
+/// Evaluates a whole number in Python, such as `2**31 - 1`.
 fn number(text: &str) -> i128 {
     if let Some(inside) = text.strip_prefix("-(").and_then(|text| text.strip_suffix(')')) {
         return -number(inside);
@@ -255,20 +256,20 @@ fn number(text: &str) -> i128 {
     value - plain(less)
 }
 
-/// The rule that a name stands for in Python's modules, without `Maybe`.
+/// Resolves the rule that a name refers to in Python's modules, without `Maybe`.
 fn rule<'t>(text: &'t str, modules: &'t str) -> &'t str {
     let text = text.strip_prefix("Maybe(").and_then(|inside| parts(inside).first().copied()).unwrap_or(text);
     let named = modules.lines().find_map(|line| line.strip_prefix(text)?.strip_prefix(" = "));
     named.map_or(text, |named| rule(named, modules))
 }
 
-/// The first argument of a rule.
+/// Returns the first argument of a rule.
 fn inside<'t>(rule: &'t str, kind: &str) -> Option<&'t str> {
     parts(rule.strip_prefix(kind)?).first().copied()
 }
 
-/// Whether a rule of this kind has bounds that are between two numbers. Without an upper bound of
-/// its own it leaves large numbers to the library.
+/// Returns whether a rule of this kind has bounds within two numbers. Without its own upper bound
+/// it leaves large numbers to the library.
 fn is_within(rule: &str, kind: &str, least: i128, most: i128) -> bool {
     rule.strip_prefix(kind).map(parts).is_some_and(|bounds| {
         let is_above = bounds.first().map_or(kind == "Whole(" && least <= 0, |text| number(text) >= least);
@@ -276,15 +277,15 @@ fn is_within(rule: &str, kind: &str, least: i128, most: i128) -> bool {
     })
 }
 
-/// Python refuses wrong values in the call that has them, by rules of its own: these accept no
-/// others than the declaration does, and the same words.
+/// Python refuses wrong values in the call that passes them, by its own rules: these accept the
+/// same words and no other values than the declaration.
 #[test]
-fn rules_of_python_are_those_of_the_declarations() {
+fn python_rules_match_declarations() {
     let code = code(&PYTHON) + &source("python/cntk_reader/_rules.py");
     let (mut wrong, mut ranges, mut choices) = (Vec::new(), 0, 0);
     for option in DECLARED {
         let Word::Key(word) = option.python else { continue };
-        // Those of one owner may be one argument.
+        // Several options of one owner may be one argument.
         let kinds = kinds(option.of, |option| option.python, word);
         let is_rule = |after: &&str| {
             let is_value = after.starts_with("True") || after.starts_with("False");
@@ -325,7 +326,7 @@ fn rules_of_python_are_those_of_the_declarations() {
     assert!(ranges > 10 && choices > 3, "{ranges} {choices}");
 }
 
-/// A value in a comment as a declaration has it; none for what is said in words.
+/// Parses a value in a comment; None for defaults described in words.
 fn plain(text: &str) -> Option<String> {
     let number = |text: &str| text.parse::<u64>().ok();
     if let Some(power) = text.strip_prefix("2^").and_then(|power| power.parse().ok()) {
@@ -339,7 +340,7 @@ fn plain(text: &str) -> Option<String> {
 }
 
 #[test]
-fn defaults_in_comments_are_the_declared_ones() {
+fn defaults_in_comments_match_declarations() {
     let readers: &[Owner] = &[Owner::Reader, Owner::TextFile, Owner::Stream, Owner::Binary];
     let speech: &[Owner] = &[Owner::Features, Owner::Labels, Owner::Kaldi];
     let images: &[Owner] =

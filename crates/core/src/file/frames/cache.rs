@@ -1,4 +1,4 @@
-//! Unpacked frames that the next reads may need.
+//! A cache of unpacked frames for subsequent reads.
 
 #![allow(unsafe_code, reason = "decompresses into uninitialized memory")]
 
@@ -10,27 +10,28 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Least and most bytes that are kept for a file.
+/// Minimum and maximum number of bytes that are kept for a file.
 const LEAST: u64 = 16 << 20;
 const MOST: u64 = 256 << 20;
 
-/// The frames that were needed last. A frame that several threads need at once is unpacked by one of them.
+/// The most recently used frames. A frame that several threads need at once is unpacked by one of
+/// them.
 #[derive(Debug)]
 pub struct FrameCache {
-    state: Mutex<State>,
-    /// Signals that a frame was unpacked, or that this has failed.
+    state: Mutex<CacheState>,
+    /// Signals that unpacking a frame has finished or failed.
     changed: Condvar,
-    /// Bytes that may be kept.
+    /// Maximum number of bytes to keep.
     capacity: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// The frame that was not needed for the longest time comes first.
+struct CacheState {
+    /// Ordered by last use; the least recently used frame comes first.
     entries: VecDeque<Entry>,
     /// Bytes of all entries.
     bytes: u64,
-    /// Memory of frames that were given up.
+    /// Memory of an evicted frame, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -42,25 +43,27 @@ struct Entry {
 }
 
 impl FrameCache {
-    /// A cache for frames of up to `largest` bytes: enough that each thread has the frame that it is in and the one before.
+    /// Creates a cache for frames of up to `largest` bytes, large enough for each thread's current
+    /// and previous frame.
     pub fn new(largest: u64) -> FrameCache {
         let wanted = 2 * largest * pool::threads() as u64;
         let capacity = wanted.clamp(LEAST, MOST).max(2 * largest);
         FrameCache { state: Mutex::default(), changed: Condvar::new(), capacity }
     }
 
-    /// Bytes that are held.
+    /// Returns the size of the cached data in bytes.
     pub fn bytes(&self) -> u64 {
         self.state.lock().bytes
     }
 
-    /// A frame, if it was unpacked already.
+    /// Returns a frame if it is cached.
     pub fn get(&self, number: usize) -> Option<Arc<Vec<u8>>> {
         let state = self.state.lock();
         state.entries.iter().find(|entry| entry.number == number)?.data.clone()
     }
 
-    /// A frame of `size` bytes; `make` unpacks it if it is not there, into memory all of which it initializes unless it fails.
+    /// Returns the frame `number`, which has `size` bytes. If it is not cached, `make` unpacks it:
+    /// on success, `make` must have initialized all of the memory.
     pub fn get_or_make(
         &self,
         number: usize,
@@ -85,21 +88,22 @@ impl FrameCache {
         memory.clear();
         room::reserve_exact(&mut memory, size, room::FILE)?;
         make(&mut memory.spare_capacity_mut()[..size])?;
-        // SAFETY: `reserve_exact` has seen to a capacity of `size` bytes, and `make` has initialized all of them.
+        // SAFETY: `reserve_exact` has ensured a capacity of `size` bytes, and `make` has succeeded,
+        // so it has initialized all of them.
         unsafe { memory.set_len(size) };
         let data = Arc::new(memory);
         pending.fill(Arc::clone(&data));
         Ok(data)
     }
 
-    /// Gives up frames until the rest is small enough. The last one stays.
-    fn trim(&self, state: &mut State) {
+    /// Evicts frames until the cache is within its capacity. The most recent frame stays.
+    fn trim(&self, state: &mut CacheState) {
         while state.bytes > self.capacity {
             let oldest = state.entries.iter().position(|entry| entry.data.is_some());
             let Some(place) = oldest.filter(|place| place + 1 < state.entries.len()) else { return };
             let Some(data) = state.entries.remove(place).and_then(|entry| entry.data) else { return };
             state.bytes -= data.len() as u64;
-            // Another thread may still copy from it, and frees it then.
+            // Otherwise another thread still copies from it, and frees it afterwards.
             if let (Ok(memory), true) = (Arc::try_unwrap(data), state.spare.is_empty()) {
                 state.spare.push(memory);
             }
@@ -107,7 +111,8 @@ impl FrameCache {
     }
 }
 
-/// A frame that this thread unpacks. If it fails or panics, the next thread that needs the frame tries.
+/// A frame that this thread is unpacking. If that fails or panics, the next thread that needs the
+/// frame tries again.
 struct Pending<'a> {
     cache: &'a FrameCache,
     number: usize,
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_kept_within_the_bound_and_made_again() {
+    fn capacity_bounds_cached_frames() {
         let cache = FrameCache { capacity: 100, ..FrameCache::new(1) };
         let made = AtomicUsize::new(0);
         let get = |number| {
@@ -158,18 +163,18 @@ mod tests {
         (0..2).for_each(get);
         get(0);
         assert_eq!((made.load(Ordering::Relaxed), cache.bytes()), (2, 80));
-        // Number 1 was not needed for the longest time.
+        // Frame 1 is the least recently used one.
         get(2);
         assert_eq!((cache.get(1).is_none(), cache.get(0).is_some(), cache.bytes()), (true, true, 80));
         get(1);
         assert_eq!(made.load(Ordering::Relaxed), 4);
-        // One that is larger than the bound is there all the same, alone.
+        // A frame that exceeds the capacity is kept all the same, alone.
         cache.get_or_make(9, 300, fill).expect("a frame");
         assert_eq!(cache.bytes(), 300);
     }
 
     #[test]
-    fn a_failure_leaves_nothing_and_several_threads_unpack_once() {
+    fn failure_leaves_no_entry_and_threads_unpack_once() {
         let cache = FrameCache::new(1000);
         assert!(cache.get_or_make(3, 10, |_| Err(Error::data("no"))).is_err());
         assert!(cache.state.lock().entries.is_empty());
@@ -197,7 +202,8 @@ mod schedules {
     use crate::runtime::sync::{explore, thread};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Three threads need the same frames in different orders; every second attempt fails, and there is room for two frames.
+    /// Three threads need the same frames in different orders; every second attempt fails, and the
+    /// capacity is two frames.
     #[test]
     fn frames_are_unpacked_by_one_thread_at_a_time() {
         explore::random("cache of unpacked frames, three threads, failures", || {

@@ -1,8 +1,9 @@
-//! Files of many zstd frames. Each frame is unpacked when it is needed, by the thread that needs it, so any part of the file
-//! is read at any time.
+//! Files of many zstd frames. The thread that needs a frame unpacks it on demand, so any part of
+//! the file can be read at any time.
 //!
-//! Where frames begin is in the [`table`]. A frame that a read needs whole is unpacked right into the reader's memory. Of
-//! others, where a read begins or ends, the [`cache`] keeps the unpacked bytes, because the next read needs the rest.
+//! The [`table`] locates the frames. A frame that a read covers completely is unpacked directly
+//! into the reader's memory. A frame in which a read begins or ends is kept unpacked in the
+//! [`cache`], because the next read needs the rest of it.
 
 #![allow(unsafe_code, reason = "decompressed bytes")]
 
@@ -22,47 +23,48 @@ use crate::Result;
 use crate::memory::room;
 use cache::FrameCache;
 use std::mem::MaybeUninit;
-use table::{Frame, Table};
+use table::{Frame, SeekTable};
 
-/// Compressed bytes that are read at once if the frames of several are needed.
+/// Number of compressed bytes that one read fetches if several frames are needed.
 const READ: u64 = 1 << 20;
 
 /// The unpacked data of a file of frames.
 #[derive(Debug)]
 pub struct Frames {
     packed: DataFile,
-    table: Table,
+    table: SeekTable,
     cache: FrameCache,
 }
 
 impl Frames {
-    /// Opens a file. `None` if its frames cannot be unpacked one by one: some are too large for that, or do not state their
-    /// sizes.
+    /// Opens a file. Returns `None` if its frames cannot be unpacked one by one, because some are
+    /// too large or do not state their sizes.
     pub fn open(packed: &DataFile) -> Result<Option<Frames>> {
-        // The state before the table is read: reading frames notices a change in between.
+        // Record the state before reading the table: reads of frames then notice a change in
+        // between.
         packed.first_state()?;
-        let Some(table) = Table::read(packed)? else { return Ok(None) };
+        let Some(table) = SeekTable::read(packed)? else { return Ok(None) };
         let cache = FrameCache::new(table.largest_frame());
         Ok(Some(Frames { packed: packed.clone(), table, cache }))
     }
 
-    /// The file of compressed data.
+    /// Returns the compressed file.
     pub fn packed(&self) -> &DataFile {
         &self.packed
     }
 
-    /// Bytes of the unpacked data.
+    /// Returns the size of the unpacked data.
     pub fn size(&self) -> u64 {
         self.table.size()
     }
 
-    /// Bytes that are held for unpacking.
+    /// Returns the number of bytes of memory held for unpacking.
     pub fn memory(&self) -> u64 {
         self.cache.bytes() + self.table.bytes()
     }
 
-    /// Fills `memory` with the unpacked bytes from `offset` on, and gives how many there are: fewer than `memory` takes only
-    /// at the end. Those are initialized.
+    /// Fills `memory` with the unpacked bytes from `offset` on, and returns their number, which is
+    /// less than `memory.len()` only at the end of the data. The bytes counted are initialized.
     pub fn read(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         let wanted = self.size().saturating_sub(offset).min(memory.len() as u64) as usize;
         if wanted == 0 {
@@ -70,7 +72,7 @@ impl Frames {
         }
         let memory = &mut memory[..wanted];
         let numbers = self.table.find(offset..offset + wanted as u64);
-        // Compressed bytes past this are not needed.
+        // Later compressed bytes are not needed.
         let end = self.table.frame(numbers.end - 1).packed_end();
         Unpacker::with(|unpacker| {
             let mut reader = PackedReader { frames: self, unpacker, start: 0, length: 0, end };
@@ -102,7 +104,7 @@ impl Frames {
         })
     }
 
-    /// Checks the checksum of a frame, if the table has one.
+    /// Verifies the checksum of a frame, if the table has one.
     fn check(&self, frame: &Frame, bytes: &[u8]) -> Result<()> {
         match frame.checksum {
             Some(expected) if expected != Xxh64::of(bytes) as u32 => {
@@ -117,19 +119,19 @@ impl Frames {
     }
 }
 
-/// Compressed bytes of the frames that one read needs.
+/// Reads the compressed bytes of the frames that one read needs.
 struct PackedReader<'a> {
     frames: &'a Frames,
     unpacker: &'a mut Unpacker,
-    /// Offset and number of the compressed bytes in the unpacker's memory.
+    /// Offset and length of the compressed bytes in the unpacker's memory.
     start: u64,
     length: usize,
-    /// Where the compressed bytes of the last frame end.
+    /// End of the last frame in the compressed file.
     end: u64,
 }
 
 impl PackedReader<'_> {
-    /// Unpacks a frame into memory of its size. All of it is initialized if this succeeds.
+    /// Unpacks a frame into memory of its size. On success, all of `memory` is initialized.
     fn unpack(&mut self, frame: &Frame, memory: &mut [MaybeUninit<u8>]) -> Result<()> {
         if frame.packed < self.start || frame.packed_end() > self.start + self.length as u64 {
             self.length = 0;

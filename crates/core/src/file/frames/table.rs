@@ -1,7 +1,8 @@
-//! Where the frames of a file lie.
+//! Location of the frames in a file.
 //!
-//! The seekable format of zstd ends with a table of frames. Files without one are walked through from frame to frame and
-//! from block to block: a frame states its own size and those of its blocks, so nothing has to be unpacked for that.
+//! The seekable format of zstd ends with a seek table. In files without one, frames are found by
+//! walking from frame to frame and from block to block: a frame states its own size and those of
+//! its blocks, so nothing has to be unpacked.
 
 use crate::file::DataFile;
 use crate::file::packed::damaged;
@@ -12,50 +13,50 @@ use byteorder::{ByteOrder, LE};
 use std::ops::Range;
 
 pub const FRAME_MAGIC: u32 = 0xfd2f_b528;
-/// The last four bits are free.
+/// The last four bits are arbitrary.
 const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
-/// The skippable frame that a table of frames lies in.
+/// Magic number of the skippable frame that holds the seek table.
 pub const TABLE_MAGIC: u32 = SKIPPABLE_MAGIC | 0xe;
-/// The last four bytes of a file with a table.
+/// The last four bytes of a file with a seek table.
 pub const FOOTER_MAGIC: u32 = 0x8f92_eab1;
-/// Number of frames, flags, magic.
+/// Size of the footer: number of frames, flags, magic number.
 pub const FOOTER: u64 = 9;
-/// Magic and size of a skippable frame.
+/// Magic number and size of a skippable frame.
 pub const SKIPPABLE_HEADER: u64 = 8;
 
-/// A frame with data.
+/// A frame that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Offset of its unpacked bytes.
+    /// Offset of its data in the unpacked data.
     pub start: u64,
     /// Offset in the compressed file.
     pub packed: u64,
     /// Bytes in the compressed file.
     pub packed_size: u32,
-    /// Bytes of its data.
+    /// Size of its data in bytes.
     pub size: u32,
-    /// The low half of XXH64 of its data, if the table has it.
+    /// The low half of the XXH64 of its data, if the seek table has checksums.
     pub checksum: Option<u32>,
 }
 
 impl Frame {
-    /// Where the frame ends in the compressed file.
+    /// Returns the end of the frame in the compressed file.
     pub fn packed_end(&self) -> u64 {
         self.packed + u64::from(self.packed_size)
     }
 }
 
-/// All frames that have data, in the order of the file.
+/// All frames that contain data, in file order.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct SeekTable {
     frames: Vec<Frame>,
     size: u64,
 }
 
-impl Table {
-    /// Finds the frames of a file. `None` if they cannot be unpacked one by one in memory, because some are too large for that
-    /// or do not state their sizes.
-    pub fn read(file: &DataFile) -> Result<Option<Table>> {
+impl SeekTable {
+    /// Finds the frames of a file. Returns `None` if they cannot be unpacked one by one in memory,
+    /// because some are too large or do not state their sizes.
+    pub fn read(file: &DataFile) -> Result<Option<SeekTable>> {
         let size = file.size()?;
         match Self::read_footer(file, size)? {
             Some(frames) => Self::read_entries(file, size, frames),
@@ -63,34 +64,36 @@ impl Table {
         }
     }
 
-    /// Bytes of the unpacked data.
+    /// Returns the size of the unpacked data.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes of memory of the table.
+    /// Returns the memory of the table in bytes.
     pub fn bytes(&self) -> u64 {
         (self.frames.capacity() * size_of::<Frame>()) as u64
     }
 
-    /// Bytes of the unpacked data of the largest frame.
+    /// Returns the data size of the largest frame.
     pub fn largest_frame(&self) -> u64 {
         self.frames.iter().map(|frame| u64::from(frame.size)).max().unwrap_or(0)
     }
 
-    /// A frame by its number.
+    /// Returns a frame by its number.
     pub fn frame(&self, number: usize) -> &Frame {
         &self.frames[number]
     }
 
-    /// The numbers of the frames that a range of the unpacked data lies in; the range is not empty, and ends in the data.
+    /// Returns the numbers of the frames that contain a range of the unpacked data. The range must
+    /// be non-empty and within the data.
     pub fn find(&self, range: Range<u64>) -> Range<usize> {
         let before = |offset| self.frames.partition_point(|frame| frame.start <= offset);
         before(range.start) - 1..before(range.end - 1)
     }
 
-    /// Whether a frame of that many bytes can have that many bytes of data. Otherwise sizes that other formats state in the data would
-    /// be compared with a size that the file only claims to have.
+    /// Returns whether a frame that occupies `packed` can contain `size` bytes of data. Without
+    /// this check, other formats would compare the sizes stated in their data with a size that the
+    /// file merely claims.
     fn is_possible(packed: &Range<u64>, size: u64) -> bool {
         size > LARGEST_FRAME || size <= (packed.end - packed.start).saturating_mul(BEST_FRAME_RATIO)
     }
@@ -110,7 +113,8 @@ impl Table {
         Ok(true)
     }
 
-    /// Whether the file ends with a table, of how many frames, and whether the table has checksums.
+    /// Reads the footer of a seek table, if the file ends with one: the number of frames, and
+    /// whether the table has checksums.
     fn read_footer(file: &DataFile, size: u64) -> Result<Option<(u64, bool)>> {
         let Some(at) = size.checked_sub(FOOTER) else { return Ok(None) };
         let mut footer = [0; FOOTER as usize];
@@ -119,12 +123,16 @@ impl Table {
             return Ok(None);
         }
         if footer[4] & 0x7c != 0 {
-            return Err(damaged(file.path(), at, "the table of zstd frames has flags that are not defined"));
+            return Err(damaged(file.path(), at, "the table of zstd frames has undefined flags"));
         }
         Ok(Some((LE::read_u32(&footer).into(), footer[4] & 0x80 != 0)))
     }
 
-    fn read_entries(file: &DataFile, size: u64, (frames, has_sums): (u64, bool)) -> Result<Option<Table>> {
+    fn read_entries(
+        file: &DataFile,
+        size: u64,
+        (frames, has_sums): (u64, bool),
+    ) -> Result<Option<SeekTable>> {
         let unfit = |at, what: &str| damaged(file.path(), at, &format!("the table of zstd frames {what}"));
         let entry = if has_sums { 12 } else { 8 };
         // At most 52 billion: no overflow.
@@ -132,14 +140,14 @@ impl Table {
         let Some(start) = size.checked_sub(content + SKIPPABLE_HEADER) else {
             return Err(unfit(size - FOOTER, "says that it is larger than the file"));
         };
-        // The table is a part of the file, whose size bounds the memory for it.
+        // The seek table is a part of the file, so the file size bounds this memory.
         let mut bytes = room::zeroed((content + SKIPPABLE_HEADER) as usize, room::FILE)?;
         file.read_exact_at(start, &mut bytes)?;
         if LE::read_u32(&bytes) != TABLE_MAGIC || u64::from(LE::read_u32(&bytes[4..])) != content {
             return Err(unfit(start, "does not begin where its end says"));
         }
         let entries = &bytes[SKIPPABLE_HEADER as usize..(content + SKIPPABLE_HEADER - FOOTER) as usize];
-        let mut table = Table { frames: room::with_capacity(frames as usize, room::INDEX)?, size: 0 };
+        let mut table = SeekTable { frames: room::with_capacity(frames as usize, room::INDEX)?, size: 0 };
         let mut packed = 0;
         let mut is_in_memory = true;
         for entry in entries.chunks_exact(entry as usize) {
@@ -162,17 +170,17 @@ impl Table {
     }
 }
 
-/// Bytes that are read at a time while a file is walked through: a system's page, as most bytes are skipped. A request to a
-/// mounted file system costs more than the bytes that it brings.
+/// Bytes per read while walking through a file: a memory page for a local file, because most bytes
+/// are skipped. For a mounted file system, the request costs more than the bytes.
 const LOCAL_READ: usize = 4 << 10;
 const REMOTE_READ: usize = 4 << 20;
 
-/// A walk through the frames and blocks of a file.
+/// Walks through the frames and blocks of a file.
 struct Walk<'a> {
     file: &'a DataFile,
     size: u64,
     buffer: Vec<u8>,
-    /// Offset in the file and number of the bytes in the buffer.
+    /// Offset in the file and length of the bytes in the buffer.
     start: u64,
     length: usize,
 }
@@ -183,8 +191,8 @@ impl<'a> Walk<'a> {
         Ok(Walk { file, size, buffer: room::zeroed(read, room::FILE)?, start: 0, length: 0 })
     }
 
-    fn table(mut self) -> Result<Option<Table>> {
-        let mut table = Table::default();
+    fn table(mut self) -> Result<Option<SeekTable>> {
+        let mut table = SeekTable::default();
         let mut at = 0;
         while at < self.size {
             let magic = LE::read_u32(self.bytes(at, at, 4)?);
@@ -200,7 +208,7 @@ impl<'a> Walk<'a> {
             }
             let start = at;
             let Some((end, size)) = self.frame(start)? else { return Ok(None) };
-            if !Table::is_possible(&(start..end), size) {
+            if !SeekTable::is_possible(&(start..end), size) {
                 let what =
                     format!("a zstd frame of {} bytes says that it has {size} bytes of data", end - start);
                 return Err(self.error(start, &what));
@@ -213,11 +221,12 @@ impl<'a> Walk<'a> {
         Ok(Some(table))
     }
 
-    /// Where a frame ends, and the bytes of its data; `None` if it does not state them.
+    /// Returns the end of a frame and the size of its data, or `None` if the frame does not state
+    /// it.
     fn frame(&mut self, start: u64) -> Result<Option<(u64, u64)>> {
         let flags = self.bytes(start, start + 4, 1)?[0];
         if flags & 8 != 0 {
-            return Err(self.error(start, "a zstd frame has flags that are not defined"));
+            return Err(self.error(start, "a zstd frame has undefined flags"));
         }
         let is_single = flags & 0x20 != 0;
         let dictionary = [0, 1, 2, 4][usize::from(flags & 3)];
@@ -238,7 +247,7 @@ impl<'a> Walk<'a> {
             at += match block >> 1 & 3 {
                 0 | 2 => u64::from(block >> 3),
                 1 => 1,
-                _ => return Err(self.error(start, "a zstd frame has a block of a type that is not defined")),
+                _ => return Err(self.error(start, "a zstd frame has a block of an undefined type")),
             };
             if block & 1 != 0 {
                 break;
@@ -253,7 +262,7 @@ impl<'a> Walk<'a> {
         Ok(Some((at, size)))
     }
 
-    /// `count` bytes from `at` on, for the frame that begins at `frame`.
+    /// Returns `count` bytes from offset `at`, which belong to the frame that begins at `frame`.
     fn bytes(&mut self, frame: u64, at: u64, count: usize) -> Result<&[u8]> {
         if at.saturating_add(count as u64) > self.size {
             return Err(self.error(frame, "the last zstd frame is not complete"));

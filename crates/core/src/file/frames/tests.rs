@@ -3,7 +3,7 @@ use crate::ErrorKind;
 use std::path::Path;
 use zstd_safe::{CCtx, CParameter};
 
-/// Data that do not compress to nothing.
+/// Data that compress, but not to almost nothing.
 fn data(size: usize) -> Vec<u8> {
     let mut state = 12345u64;
     let next = || {
@@ -13,7 +13,7 @@ fn data(size: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(size).collect()
 }
 
-/// The bytes of a file with frames of these sizes, with a table or not.
+/// Returns the bytes of a file with frames of these sizes, with or without a seek table.
 fn packed(data: &[u8], sizes: &[usize], with_table: bool) -> Vec<u8> {
     let (mut file, mut table, mut rest) = (Vec::new(), FrameTable::default(), data);
     for &size in sizes {
@@ -38,17 +38,17 @@ fn write(folder: &Path, bytes: &[u8]) -> String {
 
 fn open(path: &str) -> DataFile {
     let file = DataFile::open(path).expect("it opens");
-    assert!(matches!(file.0.source, crate::file::Source::Frames(_)), "{path} was unpacked to a folder");
+    assert!(matches!(file.0.source, crate::file::FileSource::Frames(_)), "{path} was unpacked to a folder");
     file
 }
 
-/// The error of opening the file, or of reading it to its end.
+/// Returns the error of opening the file or of reading all of it.
 fn error_of(path: &str, size: usize) -> crate::Error {
     DataFile::open(path).and_then(|file| file.read_exact_at(0, &mut vec![0; size])).expect_err("damaged")
 }
 
 #[test]
-fn any_range_is_that_of_the_data() {
+fn any_range_reads_the_original_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let sizes = [1, 300_000, 0, 7, 65_536, 2_000_000, 12_345, 5];
     let data = data(sizes.iter().sum());
@@ -85,7 +85,7 @@ fn any_range_is_that_of_the_data() {
 }
 
 #[test]
-fn several_threads_read_small_pieces() {
+fn concurrent_small_reads() {
     let folder = tempfile::tempdir().expect("a folder");
     let sizes = [100_000; 20];
     let data = data(2_000_000);
@@ -127,7 +127,7 @@ fn damage_is_an_error_with_file_and_offset() {
             );
             assert!(error.to_string().contains("frame is damaged"), "{error}");
         }
-        // Cut anywhere, a file is an error rather than shorter data.
+        // A file that was cut anywhere is an error, not shorter data.
         let frames = packed(&data, &[100_000; 3], false).len();
         for size in [5, 20, first - 1, first + 1, first + 8, first + 13, frames - 1] {
             let error = error_of(&write(folder.path(), &bytes[..size]), data.len());
@@ -138,7 +138,7 @@ fn damage_is_an_error_with_file_and_offset() {
 }
 
 #[test]
-fn tables_that_lie_are_refused() {
+fn inconsistent_seek_tables_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = data(30_000);
     let bytes = packed(&data, &[10_000; 3], true);
@@ -161,10 +161,10 @@ fn tables_that_lie_are_refused() {
 }
 
 #[test]
-fn checksums_of_the_table_are_compared() {
+fn seek_table_checksums_are_verified() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = data(20_000);
-    // Frames without checksums of their own, as the reference implementation of the format writes them.
+    // Frames without checksums, as the format's reference implementation writes them.
     for sum in [Xxh64::of(&data) as u32, 1] {
         let mut file = Vec::with_capacity(30_000);
         CCtx::create().compress2(&mut file, &data).expect("a frame");
@@ -183,14 +183,14 @@ fn checksums_of_the_table_are_compared() {
 }
 
 #[test]
-fn frames_without_sizes_or_of_large_sizes_are_left_to_the_cache_folder() {
+fn frames_of_unknown_or_large_size_go_to_the_cache_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = data(20_000);
     let mut context = CCtx::create();
     context.set_parameter(CParameter::ContentSizeFlag(false)).expect("a parameter");
     let mut unstated = Vec::with_capacity(30_000);
     context.compress2(&mut unstated, &data).expect("a frame");
-    // A frame that claims to have 2^60 bytes.
+    // A frame that claims 2^60 bytes of data.
     let mut huge = vec![0x28, 0xb5, 0x2f, 0xfd, 0xe0];
     huge.extend((1u64 << 60).to_le_bytes());
     huge.extend([1, 0, 0]);
@@ -202,13 +202,14 @@ fn frames_without_sizes_or_of_large_sizes_are_left_to_the_cache_folder() {
 }
 
 #[test]
-fn frames_that_claim_more_than_they_can_have_are_refused() {
+fn impossible_compression_ratios_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let refused = |bytes: &[u8]| {
         let error = DataFile::open(&write(folder.path(), bytes)).expect_err("it is refused");
         assert!(error.kind() == ErrorKind::Data && error.to_string().contains("bytes of data"), "{error}");
     };
-    // A header that claims 16 MB, and an empty block: thousands of these would make a file of a few KB one of many GB.
+    // A header that claims 16 MB, and an empty block: thousands of these would turn a file of a few
+    // KB into many GB.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     frame.extend((16u32 << 20).to_le_bytes());
     frame.extend([1, 0, 0]);
@@ -216,7 +217,7 @@ fn frames_that_claim_more_than_they_can_have_are_refused() {
     let mut table = FrameTable::default();
     table.add(frame.len(), 16 << 20).expect("an entry");
     refused(&[&frame[..], &table.finish()].concat());
-    // Zeros are packed as well as anything can be.
+    // Zeros have the best possible compression ratio.
     let zeros = vec![0; 16 << 20];
     let file = open(&write(folder.path(), &packed(&zeros, &[16 << 20], true)));
     assert_eq!(file.size().expect("a size"), 16 << 20);

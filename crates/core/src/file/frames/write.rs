@@ -1,4 +1,4 @@
-//! Writing files of frames, in the seekable format of zstd.
+//! Writes files of frames in the seekable format of zstd.
 
 use super::table::{FOOTER, FOOTER_MAGIC, TABLE_MAGIC};
 use crate::file::zstd::{Packer, most_packed};
@@ -13,7 +13,7 @@ pub fn pack(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// The table of the frames that were written, which ends the file.
+/// The seek table of the frames written so far, which ends the file.
 #[derive(Debug, Default)]
 pub struct FrameTable {
     entries: Vec<u8>,
@@ -21,9 +21,9 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    /// Adds the next frame, by its bytes in the file and those of its data.
+    /// Adds the next frame, given its compressed and its unpacked size.
     pub fn add(&mut self, packed: usize, unpacked: usize) -> Result<()> {
-        // The size of the frame that the table lies in has 32 bits.
+        // The frame that holds the table states its size in 32 bits.
         let limit = (u32::MAX as usize - FOOTER as usize) / 8;
         let (Ok(packed), Ok(unpacked), true) =
             (u32::try_from(packed), u32::try_from(unpacked), (self.frames as usize) < limit)
@@ -38,7 +38,7 @@ impl FrameTable {
         Ok(())
     }
 
-    /// The table's bytes.
+    /// Returns the bytes of the table.
     pub fn finish(self) -> Vec<u8> {
         let mut bytes = TABLE_MAGIC.to_le_bytes().to_vec();
         bytes.extend((self.entries.len() as u32 + FOOTER as u32).to_le_bytes());

@@ -1,9 +1,9 @@
-//! The files that a deserializer reads: paths, patterns of paths, or several of both.
+//! The files that a deserializer reads: paths, patterns of paths, or lists of both.
 //!
-//! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a
-//! configuration that it reads means what it meant. Otherwise a text with `*`, `?` or `[` is a
-//! pattern, `file:` begins the URL of a path or a pattern, and a text of a configuration in
-//! parentheses is a list.
+//! A path that exists is always that file, whatever characters it has. CNTK 2.7 knows only paths,
+//! so its configurations keep their meaning. Otherwise a text with `*`, `?` or `[` is a pattern,
+//! `file:` begins the URL of a path or a pattern, and in a configuration a text in parentheses is a
+//! list.
 
 mod pattern;
 
@@ -16,11 +16,11 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::Path;
 
-/// Files of one deserializer that stay open. Of longer lists each file is opened when it is read, because a process may have
-/// few descriptors, often 1024.
+/// Maximum number of files that a deserializer keeps open. The files of longer lists are opened for
+/// each read, because a process may be limited to few descriptors, often 1024.
 pub const KEPT_OPEN: usize = 256;
 
-/// A file to read, or several.
+/// One or more files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSpec {
     /// The path of a file.
@@ -29,14 +29,14 @@ pub enum FileSpec {
     Pattern(String),
 }
 
-/// The files that a deserializer reads one after the other.
+/// The files that a deserializer reads in sequence.
 #[derive(Debug, Clone)]
 pub struct Files {
     specs: Vec<FileSpec>,
     name: String,
 }
 
-/// Files are equal that are the same ones, whatever a list of them is called.
+/// Compares the files, but not the name of the list.
 impl PartialEq for Files {
     fn eq(&self, other: &Files) -> bool {
         self.specs == other.specs
@@ -70,7 +70,7 @@ impl Files {
         Files { specs, name }
     }
 
-    /// Those that a text in a configuration names.
+    /// Parses the text of a configuration.
     pub fn named(text: String) -> Result<Files> {
         let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
         let Some(list) = list.filter(|_| !exists(&text)) else {
@@ -81,17 +81,17 @@ impl Files {
         if files.specs.is_empty() {
             let error =
                 Error::config(ExceptionClass::InvalidArgument, format!("The list '{text}' names no file."));
-            return Err(error.with_detail("Write at least one path, (a.ctf:b.ctf)."));
+            return Err(error.with_detail("Write at least one path, as in (a.ctf:b.ctf)."));
         }
         Ok(Files { name: text, ..files })
     }
 
-    /// Their name in messages: the path of a single file.
+    /// Their name in messages: the path of a single file, or the list.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Their paths: in the order of the list, those of a pattern sorted by bytes.
+    /// Their paths, in the order of the list; the matches of a pattern are sorted by bytes.
     pub fn paths(&self) -> Result<Vec<String>> {
         let mut paths = Vec::new();
         for spec in &self.specs {
@@ -104,7 +104,8 @@ impl Files {
     }
 }
 
-/// The elements of a list, which are separated by `:`, `,` or line breaks. Quotes keep these characters in an element.
+/// The elements of a list, separated by `:`, `,` or line breaks. Quoted separators belong to an
+/// element.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     let separates = move |c: char| {
@@ -121,10 +122,11 @@ fn exists(path: &str) -> bool {
     with_retry(|| fs::metadata(address::exact(path))).is_ok()
 }
 
-/// The files of an element: one path, or those that match a pattern. Paths of mounted file systems are no patterns.
+/// The files of an element: one path, or the matches of a pattern. Paths of mounted file systems
+/// are never patterns.
 fn matching(text: &str) -> Result<Vec<String>> {
     let is_exact = !pattern::is_pattern(text) || mounted::is_mounted(text);
-    // In a URL an escaped star is a star of the name.
+    // In a URL, an escaped star is part of the name.
     let text = &address::named(text.to_owned());
     if is_exact || exists(text) {
         return Ok(vec![text.to_owned()]);
@@ -140,7 +142,7 @@ fn matching(text: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let start = if first == 0 { String::new() } else { folder.clone() + "/" };
     search(start, &components[first..], true, &mut found).map_err(|error| {
-        error.with_detail(format!("Its files were to be compared with the pattern '{text}'."))
+        error.with_detail(format!("It was searched for files that match the pattern '{text}'."))
     })?;
     if found.is_empty() {
         let message = format!("No file in the folder '{shown}' matches '{}'.", components[first..].join("/"));
@@ -153,8 +155,8 @@ fn matching(text: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Appends the files below `folder`, which is empty or ends with a slash, whose paths match. `must_exist`: the folder does not
-/// come from a pattern, so it is a mistake if it is none.
+/// Appends the matching files below `folder`, which is empty or ends with a slash. With
+/// `must_exist`, the folder is not a match of a pattern, so its absence is an error.
 fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec<String>) -> Result<()> {
     let Some((component, rest)) = components.split_first() else { return Ok(()) };
     if !pattern::is_pattern(component) {
@@ -196,12 +198,12 @@ fn unreadable(folder: &str, cause: &io::Error) -> Error {
     Error::io("Error reading folder", if folder.is_empty() { "." } else { folder }, cause)
 }
 
-/// Whether there is nothing at a path.
+/// Whether the error means that the path does not exist.
 fn is_nothing(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether an entry is a file, or leads to one.
+/// Whether an entry is a file, or a link to one.
 fn is_file(entry: &DirEntry, path: &str) -> Result<bool> {
     match entry.file_type() {
         Ok(kind) if kind.is_file() => Ok(true),
@@ -210,12 +212,13 @@ fn is_file(entry: &DirEntry, path: &str) -> Result<bool> {
     }
 }
 
-/// Whether a path is one of a file. A file that cannot be looked at is an error: without it the data would not be complete.
+/// Whether a path leads to a file. A file that cannot be examined is an error: without it the data
+/// would be incomplete.
 fn leads_to_file(path: &str) -> Result<bool> {
     match with_retry(|| fs::metadata(address::exact(path))) {
         Ok(file) => Ok(!file.is_dir()),
         Err(cause) if is_nothing(&cause) => Ok(false),
-        Err(cause) => Err(Error::io("Error looking at file", path, &cause)),
+        Err(cause) => Err(Error::io("Error examining file", path, &cause)),
     }
 }
 
@@ -233,7 +236,7 @@ mod tests {
         folder
     }
 
-    /// The names relative to the folder that a text, with `~` for the folder, stands for.
+    /// The paths for a text of a configuration.
     fn named(text: &str) -> Result<Vec<String>> {
         Files::named(text.to_owned())?.paths()
     }
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_exist_are_taken_as_they_are() {
+    fn existing_paths_are_literal() {
         let folder = folder(&["(a:b)", "a*", "ab", "[x]"]);
         let root = folder.path().display().to_string();
         for name in ["a*", "[x]", "none", "a:b", "none)", "(none"] {
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_files_names_the_folder() {
+    fn unmatched_pattern_names_the_folder() {
         let folder = folder(&["a"]);
         let root = folder.path().display().to_string();
         let error = named(&format!("{root}/x-*.ctf")).expect_err("no file");

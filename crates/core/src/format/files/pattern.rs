@@ -1,22 +1,22 @@
 //! Patterns of file names: `*`, `?` and `[a-z]`.
 
-/// Whether a text has a character that patterns have a meaning for.
+/// Whether a text has a character with a special meaning in patterns.
 pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// A pattern of one component of a path.
+/// A pattern for one component of a path.
 pub struct Pattern {
     tokens: Vec<Token>,
 }
 
 #[derive(Debug, PartialEq)]
 enum Token {
-    /// Any characters, or none.
+    /// Any number of characters.
     Any,
-    /// One character, whichever.
+    /// Any one character.
     One,
-    /// One character in these ranges, or in none of them.
+    /// One character inside (or, if negated, outside) these ranges.
     Set { negated: bool, ranges: Vec<(char, char)> },
     /// This character.
     Char(char),
@@ -35,7 +35,7 @@ impl Token {
 }
 
 impl Pattern {
-    /// A bracket that is not closed stands for itself.
+    /// Parses a pattern. An unclosed bracket stands for itself.
     pub fn new(text: &str) -> Pattern {
         let chars: Vec<char> = text.chars().collect();
         let (mut tokens, mut at) = (Vec::new(), 0);
@@ -60,14 +60,15 @@ impl Pattern {
         Pattern { tokens }
     }
 
-    /// Whether a name matches. A dot at its start is matched only by a dot.
+    /// Whether a name matches. Only an explicit dot matches a leading dot.
     pub fn matches(&self, name: &str) -> bool {
         if name.starts_with('.') && self.tokens.first() != Some(&Token::Char('.')) {
             return false;
         }
         let name: Vec<char> = name.chars().collect();
         let (mut token, mut at) = (0, 0);
-        // Where to go on if what follows the last `Any` does not match: after that token, one character later.
+        // Where to backtrack if the text after the last `Any` does not match: after that token, one
+        // character further on.
         let mut again = None;
         loop {
             match (self.tokens.get(token), name.get(at)) {
@@ -92,11 +93,12 @@ impl Pattern {
     }
 }
 
-/// The set whose characters begin here, after its bracket, and their number with the closing bracket.
+/// Parses the set whose characters begin here, after its bracket. Returns it with its length,
+/// including the closing bracket.
 fn set(chars: &[char]) -> Option<(Token, usize)> {
     let negated = matches!(chars.first(), Some('!' | '^'));
     let first = usize::from(negated);
-    // A closing bracket in the first place belongs to the set.
+    // A closing bracket in first position belongs to the set.
     let end = first + 1 + chars.get(first + 1..)?.iter().position(|&c| c == ']')?;
     let (mut ranges, mut at) = (Vec::new(), first);
     while at < end {
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches() {
+    fn patterns_match_names() {
         for (pattern, names, others) in [
             ("*", &["", "a", "ab"][..], &[".a"][..]),
             ("a*b", &["ab", "aab", "a*b", "abab"], &["a", "aba", "cab"]),
@@ -145,7 +147,7 @@ mod tests {
         }
     }
 
-    /// The same by trying every length of what a star stands for.
+    /// Reference implementation that tries every length for a star.
     fn reference(tokens: &[Token], name: &[char]) -> bool {
         match tokens.split_first() {
             None => name.is_empty(),
@@ -158,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_trying_all_finds(pattern in "[ab*?\\[\\]!-]{0,8}", name in "[ab-]{0,8}") {
+        fn agrees_with_exhaustive_search(pattern in "[ab*?\\[\\]!-]{0,8}", name in "[ab-]{0,8}") {
             let chars: Vec<char> = name.chars().collect();
             prop_assert_eq!(matches(&pattern, &name), reference(&Pattern::new(&pattern).tokens, &chars));
         }

@@ -1,4 +1,5 @@
-//! What a file is, by its first bytes: so that messages can say it, and tools can open a file without a configuration.
+//! Recognizes a file by its first bytes, for messages, and for tools that open a file without a
+//! configuration.
 
 use crate::Result;
 use crate::file::DataFile;
@@ -7,7 +8,7 @@ use crate::option::FrontEnd;
 use byteorder::{ByteOrder, LittleEndian};
 use std::borrow::Cow;
 
-/// What the content of a file looks like. Names and extensions of files play no part.
+/// The apparent format of a file, judged by its content only, never by its name or extension.
 ///
 /// ```
 /// # use cntk_reader_core::format::recognize as cntk_reader;
@@ -19,13 +20,13 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileFormat {
-    /// No bytes at all, or nothing but white space.
+    /// No bytes at all, or only white space.
     Empty,
     /// CNTK text format without ids: each line is a sequence.
     CtfLines,
-    /// CNTK text format whose lines begin with numbers as ids of sequences.
+    /// CNTK text format whose lines begin with numeric sequence ids.
     CtfIds,
-    /// CNTK text format whose lines begin with text as ids of sequences.
+    /// CNTK text format whose lines begin with textual sequence ids.
     CtfTextIds,
     /// CNTK binary format.
     Cbf,
@@ -37,7 +38,7 @@ pub enum FileFormat {
     KaldiArchive,
     /// A Kaldi archive of objects as text.
     KaldiText,
-    /// A list of utterances and where they are: HTK's or Kaldi's script.
+    /// A list of utterances and their locations: a script file of HTK or Kaldi.
     Script,
     /// A configuration in CNTK's language.
     Configuration,
@@ -49,14 +50,14 @@ pub enum FileFormat {
     Csv,
     /// Fields separated by tabs.
     Tsv,
-    /// Numbers separated by blanks, as many in each line.
+    /// Numbers separated by blanks, with the same count in each line.
     Numbers,
     /// Lines of a label and `index:value` pairs (SVMlight, LIBSVM).
     LibSvm,
     /// Vowpal Wabbit's text format: lines of a label and namespaces, `1 'tag|name feature:value`,
     /// which look like CTF.
     VowpalWabbit,
-    /// JSON, or a JSON object in each line.
+    /// JSON, or one JSON object per line.
     Json,
     /// Compressed by gzip.
     Gzip,
@@ -66,11 +67,11 @@ pub enum FileFormat {
     Bzip2,
     /// Compressed by xz.
     Xz,
-    /// Compressed by a program whose format is not read: LZMA, LZ4, compress.
+    /// Compressed in a format that this library does not read: LZMA, LZ4, compress.
     OtherCompressed,
     /// An archive of files: tar, 7z, RAR.
     Archive,
-    /// A ZIP archive; also what NumPy's `.npz` is.
+    /// A ZIP archive, which includes NumPy's `.npz`.
     Zip,
     /// A JPEG image.
     Jpeg,
@@ -84,9 +85,9 @@ pub enum FileFormat {
     Tiff,
     /// A WebP image.
     Webp,
-    /// A recording of sound: WAVE, FLAC, NIST SPHERE, Ogg.
+    /// An audio recording: WAVE, FLAC, NIST SPHERE, Ogg.
     Audio,
-    /// An array of NumPy (`.npy`).
+    /// A NumPy array (`.npy`).
     Npy,
     /// A Parquet file.
     Parquet,
@@ -94,28 +95,28 @@ pub enum FileFormat {
     Arrow,
     /// An HDF5 file.
     Hdf5,
-    /// An HTML page, such as the answer of a server in place of a file.
+    /// An HTML page, such as a server's response in place of a file.
     Html,
-    /// A pointer of Git LFS, in place of the file.
+    /// A Git LFS pointer in place of the file.
     GitLfs,
-    /// Text of 16 bits a character.
+    /// Text with 16 bits per character.
     Utf16,
-    /// Text of 32 bits a character.
+    /// Text with 32 bits per character.
     Utf32,
-    /// Text of no format that is known here.
+    /// Text in no known format.
     Text,
-    /// Bytes of no format that is known here.
+    /// Bytes in no known format.
     Bytes,
 }
 
-/// The endings of the names of images that can be decoded.
+/// File name extensions of images that can be decoded.
 pub const IMAGE_ENDINGS: [&str; 11] =
     ["jpg", "jpeg", "png", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "pnm"];
 
-/// Bytes of a file that decide what it is.
+/// Number of leading bytes that are examined.
 pub(crate) const HEAD: usize = 4096;
 
-/// Lines that are looked at.
+/// Maximum number of lines that are examined.
 const LINES: usize = 16;
 
 /// Formats whose files begin with fixed bytes.
@@ -159,7 +160,7 @@ impl FileFormat {
         FileFormat::of_data(&DataFile::open(path)?)
     }
 
-    /// [`FileFormat::of_file`] for a file that is open.
+    /// Like [`FileFormat::of_file`], for an open file.
     #[doc(hidden)]
     pub fn of_data(file: &DataFile) -> Result<FileFormat> {
         let mut head = vec![0; HEAD];
@@ -167,8 +168,9 @@ impl FileFormat {
         Ok(FileFormat::of_bytes(&head[..count], file.size()?))
     }
 
-    /// A sentence that says what a file is, and one that says what to do with it, for the error of a deserializer that expected
-    /// something else. Empty if the format is unknown, or if it is the one that `expected` accepts.
+    /// Returns two sentences for the error of a deserializer that expected another format: what the
+    /// file is, and what to do with it. Empty if the format is unknown, or if `expected` accepts
+    /// it.
     #[doc(hidden)]
     pub fn explain(file: &DataFile, expected: impl Fn(FileFormat) -> bool) -> String {
         match FileFormat::of_data(file) {
@@ -178,13 +180,13 @@ impl FileFormat {
         }
     }
 
-    /// [`FileFormat::advice`] for a file with this path: one that is named as a compressed file is
-    /// unpacked already.
+    /// Like [`FileFormat::advice`], for a file with this path: one that is named like a compressed
+    /// file has been decompressed already.
     pub fn advice_on(self, path: &str) -> Cow<'static, str> {
         FrontEnd::Configuration.say(self.remedy_for(path))
     }
 
-    /// [`FileFormat::advice_on`] with the ids of options.
+    /// Like [`FileFormat::advice_on`], with the ids of options.
     #[doc(hidden)]
     pub fn remedy_for(self, path: &str) -> &'static str {
         let is_unpacked = [".gz", ".gzip", ".zst", ".zstd"].iter().any(|ending| path.ends_with(ending));
@@ -196,7 +198,8 @@ impl FileFormat {
         }
     }
 
-    /// Whether files of another format hardly ever look like this one: all that begin with fixed bytes, and CNTK's text format.
+    /// Whether files of other formats hardly ever look like this one: true for all formats with
+    /// fixed leading bytes, and for CNTK's text format.
     #[doc(hidden)]
     pub fn is_certain(self) -> bool {
         let has_header = matches!(
@@ -210,15 +213,16 @@ impl FileFormat {
         has_header || self.is_ctf() || SIGNATURES.iter().any(|&(_, format)| format == self)
     }
 
-    /// Whether it is CNTK's text format, with whatever ids.
+    /// Whether it is CNTK's text format, with or without ids.
     #[doc(hidden)]
     pub fn is_ctf(self) -> bool {
         matches!(self, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
     }
 
-    /// Recognizes a format by the first bytes of a file of `size` bytes. The first 4096 bytes are enough.
+    /// Recognizes the format of a file of `size` bytes by its first bytes, of which 4096 are
+    /// enough.
     pub fn of_bytes(head: &[u8], size: u64) -> FileFormat {
-        // A byte order mark is no part of a text, so neither of its signature.
+        // A byte order mark is part of neither the text nor its signature.
         let start = head.strip_prefix(MARK).unwrap_or(head);
         if let Some(&(_, format)) = SIGNATURES.iter().find(|(signature, _)| start.starts_with(signature)) {
             return format;
@@ -255,7 +259,7 @@ impl FileFormat {
         of_text(text, is_whole)
     }
 
-    /// What the file is, with its article, to follow "is".
+    /// A noun phrase for the format, with its article, to follow "is".
     pub fn describe(self) -> &'static str {
         match self {
             FileFormat::Empty => "an empty file",
@@ -290,13 +294,13 @@ impl FileFormat {
             FileFormat::Gif => "a GIF image",
             FileFormat::Tiff => "a TIFF image",
             FileFormat::Webp => "a WebP image",
-            FileFormat::Audio => "a recording of sound",
-            FileFormat::Npy => "an array of NumPy (.npy)",
+            FileFormat::Audio => "an audio recording",
+            FileFormat::Npy => "a NumPy array (.npy)",
             FileFormat::Parquet => "a Parquet file",
             FileFormat::Arrow => "an Arrow (Feather) file",
             FileFormat::Hdf5 => "an HDF5 file",
-            FileFormat::Html => "an HTML page, perhaps the answer of a server in place of the file",
-            FileFormat::GitLfs => "a pointer of Git LFS, not the file itself",
+            FileFormat::Html => "an HTML page, perhaps a server's response in place of the file",
+            FileFormat::GitLfs => "a Git LFS pointer, not the file itself",
             FileFormat::Utf16 => "a text file in UTF-16",
             FileFormat::Utf32 => "a text file in UTF-32",
             FileFormat::Text => "a text file of an unknown format",
@@ -304,13 +308,13 @@ impl FileFormat {
         }
     }
 
-    /// What to do with a file of this format so that the library can read it, as whole sentences. Empty for formats of
-    /// which nothing is known.
+    /// Says in whole sentences what to do with a file of this format so that the library can read
+    /// it. Empty for unknown formats.
     pub fn advice(self) -> Cow<'static, str> {
         FrontEnd::Configuration.say(self.remedy())
     }
 
-    /// [`FileFormat::advice`] with the ids of options.
+    /// Like [`FileFormat::advice`], with the ids of options.
     #[doc(hidden)]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -331,15 +335,15 @@ impl FileFormat {
                  a deserializer of your own."
             }
             FileFormat::LibSvm => {
-                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0; of a ranking (qid), write \
-                 the number of the group as the id at the start of the line."
+                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0; for a ranking (qid), write \
+                 the group number as the id at the start of the line."
             }
             FileFormat::VowpalWabbit => {
                 "A number at the start of a line is an id in CNTK's text format: write the label as a sample, '|labels class:1', and features \
                  as '|name index:value ...' with numbers from 0 as indices."
             }
             FileFormat::Npy => {
-                "A ‹array_type› reads it; and the command-line tool makes CNTK's text format of it: cntk-reader convert FILE NEW.ctf"
+                "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"
             }
             FileFormat::Json | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Hdf5 => {
                 "Convert it to CNTK's text format first, or read it with a deserializer of your own."
@@ -359,7 +363,7 @@ impl FileFormat {
             }
             FileFormat::GitLfs => "Fetch the file first: git lfs pull.",
             FileFormat::Zip => {
-                "The command-line tool makes CNTK's text format of NumPy's archives: cntk-reader convert FILE NEW.ctf. Unpack \
+                "The command-line tool converts NumPy archives to CNTK's text format: cntk-reader convert FILE NEW.ctf. Unpack \
                  others first: unzip FILE."
             }
             FileFormat::Jpeg
@@ -386,15 +390,15 @@ impl FileFormat {
     }
 }
 
-/// Whether a file begins as one of CNTK's binary format in the layout that its documentation has:
-/// version, chunks, streams, and the name and the kind of the first stream.
+/// Whether a file begins like CNTK's binary format in the layout of its documentation: version,
+/// chunks, streams, and the name and kind of the first stream.
 fn is_documented_cbf(head: &[u8], size: u64) -> bool {
     let long = |at: usize| head.get(at..at + 8).map(LittleEndian::read_u64);
     let int = |at: usize| head.get(at..at + 4).map(LittleEndian::read_u32);
     let (Some(1), Some(chunks), Some(streams), Some(length)) = (long(0), long(8), int(16), int(20)) else {
         return false;
     };
-    // A chunk and a stream take at least 16 bytes of the header each.
+    // The header has at least 16 bytes for each chunk and each stream.
     let fits = chunks.max(streams.into()) <= size / 16 && streams > 0;
     let name_end = 24 + length as usize;
     let Some(name) = head.get(24..name_end).filter(|name| !name.is_empty()) else { return false };
@@ -402,7 +406,7 @@ fn is_documented_cbf(head: &[u8], size: u64) -> bool {
         && int(name_end).is_some_and(|kind| kind <= 1)
 }
 
-/// Whether a file begins with the header of HTK features and has the size that this header states.
+/// Whether a file begins with an HTK feature header and has the size that it states.
 fn is_htk(head: &[u8], size: u64) -> bool {
     let Some(header) = head.get(..12) else { return false };
     let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -414,8 +418,8 @@ fn is_htk(head: &[u8], size: u64) -> bool {
     is_known && (end == size || end + 2 == size)
 }
 
-/// Bytes with zeros among them, the first one at `first`: text of 16 bits a character has them in every other place. A text file
-/// that is damaged still begins with lines of its format.
+/// Recognizes bytes that contain zeros, the first one at `first`. 16-bit text has zeros in every
+/// other place. A damaged text file still begins with lines of its format.
 fn of_zeros(bytes: &[u8], first: usize) -> FileFormat {
     let zeros = |first: usize| bytes.iter().skip(first).step_by(2).filter(|&&byte| byte == 0).count();
     let half = bytes.len() / 2;
@@ -427,7 +431,8 @@ fn of_zeros(bytes: &[u8], first: usize) -> FileFormat {
     Some(of_text(lines, false)).filter(|format| format.is_ctf()).unwrap_or(FileFormat::Bytes)
 }
 
-/// Bytes that are not UTF-8, which CNTK's text format allows in comments: its first line decides.
+/// Recognizes bytes that are not UTF-8, which CNTK's text format allows in comments: the first line
+/// decides.
 fn of_other_encoding(bytes: &[u8]) -> FileFormat {
     let mut lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
@@ -440,7 +445,7 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
     if text.trim().is_empty() {
         return if is_whole { FileFormat::Empty } else { FileFormat::Text };
     }
-    // The last line counts only if all of it is there.
+    // The last line counts only if it is complete.
     let complete = if is_whole { text } else { text.rfind('\n').map_or(text, |end| &text[..end]) };
     let lines: Vec<&str> = complete
         .lines()
@@ -492,7 +497,7 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
     FileFormat::Text
 }
 
-/// The text, without a character at its end that is cut. None for bytes that are no text.
+/// Returns the text, without an incomplete character at its end; `None` if the bytes are not text.
 fn utf8_start(bytes: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -521,8 +526,8 @@ fn of_ctf_line(line: &str) -> Option<FileFormat> {
     starts_sample(rest.trim_start()).then_some(FileFormat::CtfTextIds)
 }
 
-/// Lines of a label, perhaps a weight and a tag, and features behind `|`; and one of them cannot be
-/// a line of CTF.
+/// Whether the lines have a label, perhaps a weight and a tag, and features after `|`, and at least
+/// one of them cannot be a line of CTF.
 fn is_vowpal_wabbit(lines: &[&str]) -> bool {
     let mut is_certain = false;
     for line in lines {
@@ -546,7 +551,7 @@ fn is_vowpal_wabbit(lines: &[&str]) -> bool {
     is_certain
 }
 
-/// `key [ 1 2 3`, also with the numbers in the lines that follow.
+/// `key [ 1 2 3`; the numbers may also be in the following lines.
 fn is_kaldi_text(line: &str) -> bool {
     let Some((key, rest)) = line.split_once([' ', '\t']) else { return false };
     let numbers = |rest: &str| rest.split_ascii_whitespace().all(|one| is_number(one) || one == "]");
@@ -599,7 +604,7 @@ fn is_labelled(line: &str) -> bool {
     data_of(line).is_some()
 }
 
-/// The last column of a line that has a class in the column before it.
+/// Returns the last column of a line whose preceding column is a class.
 fn data_of(line: &str) -> Option<&str> {
     let is_class = |class: &str| !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit());
     let (first, rest) = line.split_once('\t')?;
@@ -610,15 +615,15 @@ fn data_of(line: &str) -> Option<&str> {
     }
 }
 
-/// The Base64 of the bytes that images begin with: JPEG, PNG, BMP, WebP, TIFF, GIF.
+/// The leading bytes of images as Base64: JPEG, PNG, BMP, WebP, TIFF, GIF.
 const BASE64_OF_IMAGES: [&str; 8] =
     ["/9j/", "iVBORw0KGgo", "Qk", "UklGR", "SUkqA", "TU0AK", "R0lGODdh", "R0lGODlh"];
 
-/// Fewer characters than any image has as Base64.
+/// A lower bound on the length of an image as Base64.
 const LEAST_BASE64: usize = 40;
 
-/// Whether the last column of a line is an image as Base64, perhaps with what programs write around
-/// it.
+/// Whether the last column of a line is an image as Base64, perhaps with the quotes or prefix that
+/// some programs write around it.
 fn is_base64_image(line: &str) -> bool {
     let Some(data) = data_of(line) else { return false };
     // Further columns are errors that the deserializer explains.

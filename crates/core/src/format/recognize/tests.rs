@@ -1,4 +1,4 @@
-//! Formats that look alike.
+//! Tests of formats that look alike.
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn images_as_base64() {
 }
 
 #[test]
-fn files_that_stand_for_others_are_named() {
+fn archives_and_placeholders_are_recognized() {
     let mut tar = vec![b'a'; 512];
     tar[257..262].copy_from_slice(b"ustar");
     for (bytes, expected) in [
@@ -104,7 +104,7 @@ fn files_that_stand_for_others_are_named() {
 }
 
 #[test]
-fn a_head_that_is_cut_is_enough() {
+fn truncated_head_is_enough() {
     let line = "1,2,3,4,5\n".repeat(1000);
     assert_eq!(FileFormat::of_bytes(&line.as_bytes()[..HEAD], line.len() as u64), FileFormat::Csv);
     let text = "\u{e4}".repeat(3000);
@@ -114,7 +114,7 @@ fn a_head_that_is_cut_is_enough() {
 }
 
 #[test]
-fn any_bytes_are_something() {
+fn any_bytes_have_a_format() {
     let mut state = 1u64;
     for size in (0..200).chain([HEAD, 2 * HEAD]) {
         let bytes: Vec<u8> = (0..size)

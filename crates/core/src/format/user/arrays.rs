@@ -1,7 +1,8 @@
-//! The arrays of a chunk, checked once, and read where they lie.
+//! The arrays of a chunk, checked once and read in place.
 //!
-//! Only what cannot be read in place is copied: samples whose values are not next to each other, indices that are not
-//! 32 bits wide, and the offsets of sparse samples, which decide what is read.
+//! Only data that cannot be read in place are copied: samples whose values are not contiguous,
+//! indices that are not 32 bits wide, and the offsets of sparse samples, which must not change
+//! after the check because they determine what is read.
 
 #![allow(unsafe_code, reason = "arrays of a user's program, used without a copy")]
 
@@ -14,11 +15,11 @@ use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// Why arrays are not taken.
+/// Why arrays are rejected.
 enum Refusal {
-    /// What is wrong with them.
+    /// Their content is wrong.
     Wrong(String),
-    /// There is no memory for what is made of them.
+    /// There is no memory for a copy.
     Memory(Error),
 }
 
@@ -43,7 +44,7 @@ impl From<Error> for Refusal {
 }
 
 impl Refusal {
-    /// The error of a chunk.
+    /// Converts it to the error of a chunk.
     fn of_chunk(self, chunk: ChunkId) -> Error {
         match self {
             Refusal::Wrong(message) => wrong_chunk(chunk, message),
@@ -51,7 +52,7 @@ impl Refusal {
         }
     }
 
-    /// Names the array.
+    /// Adds the number of the array.
     fn in_array(self, number: usize) -> Refusal {
         match self {
             Refusal::Wrong(message) => Refusal::Wrong(format!("array {number}: {message}")),
@@ -60,8 +61,8 @@ impl Refusal {
     }
 }
 
-/// The arrays of a chunk, checked.
-pub(super) struct Checked {
+/// The checked arrays of a chunk.
+pub(super) struct CheckedArrays {
     streams: Vec<Stream>,
     sequences: u32,
 }
@@ -79,22 +80,23 @@ enum Arrays {
     Sparse { arrays: Vec<Sparse>, element: usize },
 }
 
-/// How the samples of a stream make sequences.
+/// How the samples of a stream form sequences.
 enum Runs {
-    /// Each sample of the only array.
+    /// Each sample of the only array is a sequence; the number of samples.
     Samples(usize),
-    /// Samples `offsets[i] .. offsets[i + 1]` of the only array, which has no gaps.
+    /// Samples `offsets[i] .. offsets[i + 1]` of the only array are sequence `i`; the array has no
+    /// gaps.
     Sequences(Vec<usize>),
-    /// Each array; none of them has gaps.
+    /// Each array is a sequence; no array has gaps.
     Arrays,
 }
 
-/// Samples whose values are next to each other.
+/// Samples whose values are contiguous.
 struct Dense {
     values: Buffer,
     offset: usize,
     samples: usize,
-    /// Bytes from sample to sample.
+    /// Distance between samples in bytes.
     stride: isize,
 }
 
@@ -105,14 +107,14 @@ struct Sparse {
     offsets: Vec<u32>,
 }
 
-impl Checked {
-    /// Checks the arrays of a chunk against the streams. Also gives the declared lengths of its sequences; None: all are one
-    /// sample long.
+impl CheckedArrays {
+    /// Checks the arrays of a chunk against the streams. Also returns the declared lengths of its
+    /// sequences, or `None` if all are one sample long.
     pub(super) fn new(
         data: Vec<StreamData>,
         streams: &[StreamInfo],
         chunk: ChunkId,
-    ) -> Result<(Checked, Option<Vec<u32>>)> {
+    ) -> Result<(CheckedArrays, Option<Vec<u32>>)> {
         let of_chunk = |message: String| wrong_chunk(chunk, message);
         if data.len() != streams.len() {
             let message = format!("it has arrays of {} streams instead of {}.", data.len(), streams.len());
@@ -140,7 +142,7 @@ impl Checked {
             u32::try_from(count).map_err(|_| of_chunk(format!("{count} sequences are too many.")))?;
         let lengths = declared_lengths(streams, &checked, sequences);
         let lengths = lengths.map_err(|refusal| refusal.of_chunk(chunk))?;
-        Ok((Checked { streams: checked, sequences }, lengths))
+        Ok((CheckedArrays { streams: checked, sequences }, lengths))
     }
 
     /// Number of sequences.
@@ -148,7 +150,7 @@ impl Checked {
         self.sequences
     }
 
-    /// Bytes of the arrays.
+    /// Size of the arrays in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.streams.iter().map(Stream::bytes).sum()
     }
@@ -159,8 +161,8 @@ impl Checked {
     }
 }
 
-/// CNTK's rule: where all samples are sequences, all lengths are 1; otherwise the lengths of the stream that defines the
-/// minibatch size count, or those of the longest stream.
+/// Applies CNTK's rule: if all samples are sequences, all lengths are 1; otherwise the lengths are
+/// those of the stream that defines the minibatch size, or else of the longest stream.
 fn declared_lengths(infos: &[StreamInfo], streams: &[Stream], sequences: u32) -> Checking<Option<Vec<u32>>> {
     if streams.iter().all(|stream| matches!(stream.runs, Runs::Samples(_))) {
         return Ok(None);
@@ -193,7 +195,7 @@ impl Arrays {
         }
     }
 
-    /// Samples of an array; 0 if there is none with this number.
+    /// Number of samples in an array; 0 if there is no such array.
     fn samples(&self, i: usize) -> usize {
         match self {
             Arrays::Dense { arrays, .. } => arrays.get(i).map_or(0, |array| array.samples),
@@ -203,7 +205,7 @@ impl Arrays {
 }
 
 impl Stream {
-    /// Bytes of its arrays.
+    /// Size of its arrays in bytes.
     fn bytes(&self) -> usize {
         let runs = match &self.runs {
             Runs::Sequences(offsets) => size_of_val(offsets.as_slice()),
@@ -232,12 +234,12 @@ impl Stream {
         }
     }
 
-    /// Samples of a sequence.
+    /// Number of samples in a sequence.
     fn samples(&self, i: usize) -> usize {
         self.place(i).2
     }
 
-    /// The array that a sequence is in, its first sample there, and its number of samples.
+    /// Returns the array of a sequence, its first sample there, and its number of samples.
     fn place(&self, i: usize) -> (usize, usize, usize) {
         match &self.runs {
             Runs::Samples(_) => (0, i, 1),
@@ -320,11 +322,12 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> Checking<Stream> {
     };
     let stream = Stream { arrays, runs };
     let mut several = match stream.runs {
-        // One sample each. An array whose samples share their bytes, or have none, can claim any number of them.
+        // One sample each. An array whose samples overlap or have no values can claim any number of
+        // them.
         Runs::Samples(_) => 0..0,
         Runs::Sequences(_) | Runs::Arrays => 0..stream.count(),
     };
-    // CNTK 2.7 finds this out only when it packs the sequence.
+    // CNTK 2.7 reports this only when it packs the sequence.
     if let Some(i) = several.find(|&i| stream.samples(i) == 0) {
         return Err(format!("sequence {i}: AddSequence: Sequences must be a least one frame long.").into());
     }
@@ -339,15 +342,15 @@ fn check_element(info: &StreamInfo, values: &Buffer) -> Checking<()> {
     Err(format!("its values are {found}, those of the stream {expected}.").into())
 }
 
-/// Checks the bytes of truth values, which are 0 or 1.
+/// Checks that the bytes of Booleans are 0 or 1.
 fn check_bools(dense: &Dense, sample_bytes: usize) -> Checking<()> {
     for sample in 0..dense.samples {
         let start = dense.offset.wrapping_add_signed(dense.stride.wrapping_mul(sample as isize));
         let bytes = &dense.values.bytes()[start..][..sample_bytes];
-        // Without an early end, so that it is compiled to vector instructions.
+        // No early exit, so that the loop is vectorized.
         if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
             let bad = bytes.iter().find(|byte| **byte > 1).copied().unwrap_or_default();
-            return Err(format!("sample {sample} has the byte {bad}, and truth values are 0 or 1.").into());
+            return Err(format!("sample {sample} has the byte {bad}, but Booleans are 0 or 1.").into());
         }
     }
     Ok(())
@@ -361,7 +364,7 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checkin
     Ok(dense)
 }
 
-/// The samples of an array, copied only if the values of a sample are not next to each other.
+/// Returns the samples of an array, copied only if the values of a sample are not contiguous.
 fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<Dense> {
     let DenseArray { values, offset, samples, shape, strides } = array;
     check_element(info, &values)?;
@@ -378,7 +381,7 @@ fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<D
     let sample_bytes = info.sample_size() * element;
     let too_small = || -> Refusal {
         format!(
-            "{samples} samples of {sample_bytes} bytes from byte {offset} on leave the memory of {} bytes.",
+            "{samples} samples of {sample_bytes} bytes from byte {offset} on exceed the memory of {} bytes.",
             values.bytes().len()
         )
         .into()
@@ -400,7 +403,7 @@ fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<D
     if sample_bytes == 0 || samples == 0 {
         return Ok(Dense { values, offset: 0, samples, stride: 0 });
     }
-    // The lowest and the highest byte that is touched.
+    // The lowest byte in use, and the end of the highest.
     let (mut low, mut high) = (offset as i128, offset as i128 + element as i128);
     for (&dim, &stride) in info.shape.iter().chain([&samples]).zip(&strides) {
         let reach = (dim as i128 - 1) * stride as i128;
@@ -409,7 +412,7 @@ fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<D
     }
     if low < 0 || high > values.bytes().len() as i128 {
         return Err(format!(
-            "its strides lead to the bytes {low} to {high} of a memory of {} bytes.",
+            "its strides reach bytes {low} to {high} of a memory of {} bytes.",
             values.bytes().len()
         )
         .into());
@@ -429,24 +432,26 @@ fn in_place(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<D
         gather(values.bytes(), first, &info.shape, inner, element, &mut copy);
     }
     let (start, size) = (copy.as_ptr(), copy.len());
-    // SAFETY: the list is not touched any more; moving it into the owner does not move its memory.
+    // SAFETY: `start` and `size` are the initialized bytes of `copy`. Moving the vector into the
+    // owner does not move its memory, and nothing changes it there.
     let values = unsafe { Buffer::from_raw(start, size, values.element(), Arc::new(copy)) };
     Ok(Dense { values, offset: 0, samples, stride: sample_bytes as isize })
 }
 
-/// How many samples the values fill.
+/// Number of samples in the values.
 fn filled_samples(values: &Buffer, sample_size: usize) -> Checking<usize> {
     match values.len().checked_rem(sample_size) {
         Some(0) => Ok(values.len() / sample_size),
         Some(_) => {
-            Err(format!("its {} values are no whole number of samples of {sample_size}.", values.len())
+            Err(format!("its {} values are not a whole number of samples of {sample_size}.", values.len())
                 .into())
         }
-        None => Err("samples of no values do not show how many they are: set `samples`.".into()),
+        None => Err("samples without values cannot be counted: set `samples`.".into()),
     }
 }
 
-/// Appends the values of an array, the first dimension fastest. All places were checked.
+/// Appends the values of an array, with the first dimension varying fastest. The caller has checked
+/// that all values are within `bytes`.
 fn gather(bytes: &[u8], at: isize, shape: &[usize], strides: &[isize], element: usize, out: &mut Vec<u8>) {
     match (shape, strides) {
         ([shape @ .., dim], [strides @ .., stride]) => {
@@ -461,7 +466,7 @@ fn gather(bytes: &[u8], at: isize, shape: &[usize], strides: &[isize], element: 
 fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
     let SparseArray { values, indices, offsets } = array;
     check_element(info, &values)?;
-    let numbers = offsets.integers().ok_or("its offsets are no integers.")?;
+    let numbers = offsets.integers().ok_or("its offsets are not integers.")?;
     let mut checked = room::with_capacity(offsets.len(), room::CHUNK)?;
     for (sample, offset) in numbers.enumerate() {
         let before = checked.last().copied().unwrap_or(0);
@@ -476,7 +481,7 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
         }
     }
     let (Some(&first), Some(&end)) = (checked.first(), checked.last()) else {
-        return Err("it has no offsets; for no samples there is one.".into());
+        return Err("it has no offsets; an array without samples has one.".into());
     };
     let (first, end) = (first as usize, end as usize);
     if end > values.len() || end > indices.len() {
@@ -488,9 +493,9 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
         .into());
     }
     let size = info.sample_size() as i64;
-    let numbers = indices.integers().ok_or("its indices are no integers.")?;
+    let numbers = indices.integers().ok_or("its indices are not integers.")?;
     let is_bad = |index: i64| !(0..size).contains(&index);
-    // Without an early end, so that it is compiled to vector instructions.
+    // No early exit, so that the loop is vectorized.
     let checked_indices = if indices.element() == ElementType::Int32 {
         let used = &indices.bytes().as_chunks::<4>().0[first..end];
         let limit = size as u32;

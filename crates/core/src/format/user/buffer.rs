@@ -1,4 +1,4 @@
-//! Memory of the user, read in place for as long as a chunk lives.
+//! The user's memory, read in place while a chunk lives.
 
 #![allow(unsafe_code, reason = "memory of a user's program, used without a copy")]
 
@@ -7,29 +7,29 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A run of numbers that somebody owns. Cheap to clone; clones share the memory, which is given back with the last one.
-/// Nothing is promised about alignment.
+/// A run of numbers with an owner. Cheap to clone; clones share the memory, and dropping the last
+/// one releases it. The memory may have any alignment.
 #[derive(Clone)]
 pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
     element: ElementType,
-    /// Gives the memory back when it is dropped.
+    /// Releases the memory when it is dropped.
     _owner: Arc<dyn Send + Sync>,
 }
 
-// SAFETY: a buffer is only ever read, and its memory does not change while it exists: `from_raw` demands it, and the
-// safe constructors own what they point to.
+// SAFETY: a buffer only reads its memory, which does not change while the buffer exists: callers of
+// `from_raw` promise this, and the safe constructors own their memory.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Memory that `owner` keeps.
+    /// Creates a buffer for memory that `owner` keeps alive.
     ///
     /// # Safety
-    /// `bytes` bytes from `start` on are readable and do not change until `owner` is dropped. `start` may be anything if
-    /// `bytes` is 0.
+    /// `bytes` bytes from `start` on must be readable and must not change until `owner` is dropped.
+    /// `start` may be any pointer if `bytes` is 0.
     pub unsafe fn from_raw(
         start: *const u8,
         bytes: usize,
@@ -40,9 +40,10 @@ impl Buffer {
         Buffer { start, bytes, element, _owner: owner }
     }
 
-    /// All bytes.
+    /// The bytes of all numbers.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: readable and unchanged while the owner lives, by the contract of `from_raw`.
+        // SAFETY: the bytes are readable and unchanged while the owner lives, by the contract of
+        // `from_raw`, and `self` keeps the owner. Without bytes, `start` is dangling but not null.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
@@ -51,17 +52,17 @@ impl Buffer {
         self.element
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn len(&self) -> usize {
         self.bytes / self.element.size()
     }
 
-    /// Whether there are none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The integers, of 32 or 64 bits; None if these are no such integers.
+    /// The numbers, if they are integers of 32 or 64 bits.
     pub(super) fn integers(&self) -> Option<impl Iterator<Item = i64> + '_> {
         let (narrow, wide): (&[[u8; 4]], &[[u8; 8]]) = match self.element {
             ElementType::Int32 => (self.bytes().as_chunks().0, &[]),
@@ -82,8 +83,9 @@ impl fmt::Debug for Buffer {
 impl<T: Element> From<Arc<[T]>> for Buffer {
     fn from(numbers: Arc<[T]>) -> Buffer {
         let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-        // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an
-        // `Arc`'s inside while the buffer holds a reference.
+        // SAFETY: the memory belongs to the `Arc`, which the buffer keeps. It cannot change,
+        // because there is no `&mut` to the inside of a shared `Arc`, and the buffer never makes
+        // one.
         unsafe { Buffer::from_raw(start, bytes, T::TYPE, Arc::new(numbers)) }
     }
 }
@@ -91,8 +93,8 @@ impl<T: Element> From<Arc<[T]>> for Buffer {
 impl<T: Element> From<Vec<T>> for Buffer {
     fn from(numbers: Vec<T>) -> Buffer {
         let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-        // SAFETY: moving the list does not move its memory, and the buffer keeps the list, which
-        // nothing else can reach.
+        // SAFETY: moving the vector does not move its memory. The buffer keeps the vector, and
+        // nothing else can reach it.
         unsafe { Buffer::from_raw(start, bytes, T::TYPE, Arc::new(numbers)) }
     }
 }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_read_what_they_were_made_of() {
+    fn buffers_expose_their_values() {
         let buffer = Buffer::from(vec![1f64, 2.0]);
         assert_eq!((buffer.len(), buffer.element()), (2, ElementType::Double));
         assert_eq!(buffer.bytes()[8..], 2f64.to_ne_bytes());
@@ -113,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_be_anywhere() {
-        // SAFETY: no bytes.
+    fn empty_buffers_may_be_null() {
+        // SAFETY: there are no bytes.
         let buffer = unsafe { Buffer::from_raw(std::ptr::null(), 0, ElementType::Float, Arc::new(())) };
         assert!(buffer.is_empty() && buffer.bytes().is_empty());
     }

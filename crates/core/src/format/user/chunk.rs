@@ -1,6 +1,7 @@
-//! A loaded chunk of a user's deserializer: arrays, or an object that gives one sequence at a time.
+//! A loaded chunk of a user's deserializer: arrays, or an object that returns one sequence at a
+//! time.
 
-use super::arrays::Checked;
+use super::arrays::CheckedArrays;
 use super::data::{Keys, Sequences, StreamData};
 use super::fetched::{FetchedChunk, SequenceSource, Single};
 use super::table::numbers;
@@ -16,38 +17,40 @@ use crate::sequence::{ChunkId, SequenceKey};
 use crate::stream::StreamInfo;
 use std::sync::Arc;
 
-/// What [`UserDeserializer::load`] gives.
+/// The result of [`UserDeserializer::load`].
 pub struct UserChunk(Content);
 
 enum Content {
-    /// Data and keys of the sequences, and their number if it is known otherwise.
+    /// Data and keys of the sequences, and their number if it is known independently.
     Arrays(Vec<StreamData>, Keys, Option<u32>),
     Fetched(Arc<dyn FetchedChunk>),
-    /// Of the C layer.
+    /// From the C layer.
     Source(Box<dyn SequenceSource>),
 }
 
 impl UserChunk {
-    /// A chunk of arrays: the data of all streams, in the order of their numbers, each with the same number of
-    /// sequences.
+    /// Creates a chunk of arrays: the data of all streams in order of stream number, each with the
+    /// same number of sequences.
     #[must_use]
     pub fn arrays(streams: Vec<StreamData>) -> UserChunk {
         UserChunk(Content::Arrays(streams, Keys::Ordinal, None))
     }
 
-    /// A chunk of arrays whose sequences have keys, for deserializers that do not list them beforehand.
+    /// Creates a chunk of arrays whose sequences have keys, for deserializers that do not list them
+    /// beforehand.
     #[must_use]
     pub fn arrays_with_keys(streams: Vec<StreamData>, keys: Keys) -> UserChunk {
         UserChunk(Content::Arrays(streams, keys, None))
     }
 
-    /// A chunk that gives its sequences one by one. [`UserDeserializer::fetches_sequences`] has to say so beforehand.
+    /// Creates a chunk that returns its sequences one by one.
+    /// [`UserDeserializer::fetches_sequences`] must return true.
     #[must_use]
     pub fn fetched(chunk: impl FetchedChunk + 'static) -> UserChunk {
         UserChunk(Content::Fetched(Arc::new(chunk)))
     }
 
-    /// A chunk of arrays that have this number of sequences, if there is one.
+    /// Sets the number of sequences that the arrays must have, if it is known.
     #[must_use]
     #[doc(hidden)]
     pub fn with_count(mut self, count: Option<u32>) -> UserChunk {
@@ -66,31 +69,31 @@ impl UserChunk {
 /// A chunk in memory.
 pub(super) struct LoadedChunk {
     data: Data,
-    /// Counts the chunk's memory until it went back to the user. What chunks of fetched sequences take is the user's alone to
-    /// know.
+    /// Counts the chunk's memory until it is returned to the user. The memory of chunks of fetched
+    /// sequences is unknown.
     held: Held,
-    /// Arrays go back to the user on a loading thread.
+    /// Its threads return arrays to the user.
     loader: Arc<Loader>,
-    /// Streams of the deserializer.
+    /// Number of streams of the deserializer.
     streams: usize,
     sequences: u32,
-    /// None: all are one sample long.
+    /// `None` if all are one sample long.
     lengths: Option<Vec<u32>>,
     keys: Option<Vec<SequenceKey>>,
-    /// The sequences are for the chunk to list.
+    /// The chunk itself lists its sequences.
     is_late: bool,
 }
 
 enum Data {
-    Arrays(Checked),
+    Arrays(CheckedArrays),
     Source(Box<dyn SequenceSource>),
-    /// While it is dropped.
+    /// Only while the chunk is being dropped.
     None,
 }
 
 impl LoadedChunk {
-    /// Has the user load a chunk, on this thread, and checks it. `late` has the corpus for the keys that the chunk lists;
-    /// None: its sequences are known already.
+    /// Calls user code to load a chunk on this thread, and checks it. `late` is the corpus for the
+    /// keys that the chunk lists, or `None` if its sequences are known already.
     pub(super) fn load(
         user: &dyn UserDeserializer,
         number: ChunkId,
@@ -103,13 +106,13 @@ impl LoadedChunk {
         if is_fetched && !user.fetches_sequences() {
             return Err(wrong_chunk(
                 number,
-                "`load` gives one whose sequences are fetched one by one (`UserChunk::fetched`), but \
-                 `fetches_sequences` says false; it has to say true.",
+                "`load` returned one whose sequences are fetched one by one (`UserChunk::fetched`), but \
+                 `fetches_sequences` returns false; it must return true.",
             ));
         }
         let (data, listed) = match content {
             Content::Arrays(data, keys, expected) => {
-                let (checked, lengths) = Checked::new(data, streams, number)?;
+                let (checked, lengths) = CheckedArrays::new(data, streams, number)?;
                 if let Some(expected) = expected.filter(|&expected| expected != checked.sequences()) {
                     let message =
                         format!("its arrays have {} sequences instead of {expected}.", checked.sequences());
@@ -155,7 +158,7 @@ impl LoadedChunk {
         })
     }
 
-    /// The sequences that the chunk itself knows, if it does.
+    /// The sequences as the chunk itself knows them.
     pub(super) fn own_listing(&self) -> Option<Listing<'_>> {
         let lengths = self.lengths.as_deref().map_or(Lengths::Ones, Lengths::Each);
         let is_known = self.is_late || matches!(self.data, Data::Arrays(_));
@@ -174,7 +177,7 @@ impl Drop for LoadedChunk {
             Data::Arrays(arrays) => self.loader.release((arrays, std::mem::take(&mut self.held))),
             Data::Source(source) => match exit::enter() {
                 Some(_inside) => drop(source),
-                // The process ends: what the user would do with it may be gone.
+                // The process is exiting, and the code of the destructor may be gone.
                 None => std::mem::forget(source),
             },
             Data::None => {}
@@ -186,7 +189,7 @@ impl LeafChunk for LoadedChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         match &self.data {
             Data::Arrays(arrays) => Loaded::Data(arrays.view(stream, index)),
-            // Nothing is ready; what was fetched is looked up there.
+            // Nothing is ready; fetched data are looked up in their own objects.
             Data::Source(_) | Data::None => Loaded::Invalid,
         }
     }

@@ -1,33 +1,34 @@
-//! The arrays that a user's deserializer hands over for one chunk.
+//! The arrays in which a user's deserializer passes a chunk.
 
 use super::buffer::Buffer;
 use crate::Result;
 use crate::memory::room;
 
-/// Samples of a dense stream: one array with the sample's own dimensions first and the samples last.
+/// Samples of a dense stream: one array with the dimensions of a sample first and the samples last.
 #[derive(Debug, Clone)]
 pub struct DenseArray {
-    /// The memory that the array lies in.
+    /// The memory that contains the array.
     pub values: Buffer,
-    /// Bytes from the start of the memory to the array's first value.
+    /// Byte offset of the array's first value in the memory.
     pub offset: usize,
-    /// Number of samples. None: as many as the values fill.
+    /// Number of samples; `None` to use all values.
     pub samples: Option<usize>,
-    /// Dimensions of a sample, the first one varying fastest: compared with the stream's shape. None: not compared.
+    /// Dimensions of a sample, the first one varying fastest, to be compared with the stream's
+    /// shape; `None` to skip the comparison.
     pub shape: Option<Vec<usize>>,
-    /// Bytes from one index to the next, for each dimension of a sample and then for the samples; may be negative or 0.
-    /// None: no gaps, the first dimension varying fastest.
+    /// Strides in bytes for each dimension of a sample and then for the samples; may be negative or
+    /// 0. `None` for a contiguous array, the first dimension varying fastest.
     pub strides: Option<Vec<isize>>,
 }
 
 impl DenseArray {
-    /// An array without gaps: the values of the first sample, of the second, and so on.
+    /// Creates a contiguous array: the values of the first sample, then of the second, and so on.
     pub fn new(values: impl Into<Buffer>) -> DenseArray {
         DenseArray { values: values.into(), offset: 0, samples: None, shape: None, strides: None }
     }
 }
 
-/// Samples of a sparse stream, compressed by sample (CSR with one line a sample): sample `s` owns the entries
+/// Samples of a sparse stream in CSR layout, one row per sample: sample `s` has the entries
 /// `offsets[s] .. offsets[s + 1]`.
 #[derive(Debug, Clone)]
 pub struct SparseArray {
@@ -40,7 +41,7 @@ pub struct SparseArray {
 }
 
 impl SparseArray {
-    /// An array of its three lists.
+    /// Creates an array from its three lists.
     pub fn new(
         values: impl Into<Buffer>,
         indices: impl Into<Buffer>,
@@ -71,29 +72,32 @@ impl From<SparseArray> for Array {
     }
 }
 
-/// One stream's data in a chunk: how its samples make sequences.
+/// One stream's data in a chunk, and how its samples form sequences.
 #[derive(Debug, Clone)]
 pub enum StreamData {
     /// Each sample is a sequence.
     Samples(Array),
-    /// One array with the samples of all sequences, one sequence after the other, and the number of samples of each.
+    /// One array with the samples of all sequences in order, and the number of samples of each
+    /// sequence.
     Sequences(Array, Vec<u32>),
     /// Each array is a sequence.
     Arrays(Vec<Array>),
 }
 
 impl StreamData {
-    /// Dense samples without gaps, each of them a sequence.
+    /// Contiguous dense samples, each of them a sequence.
     pub fn dense(values: impl Into<Buffer>) -> StreamData {
         StreamData::Samples(DenseArray::new(values).into())
     }
 
-    /// Dense samples without gaps, one sequence after the other; `lengths` are their numbers of samples.
+    /// Contiguous dense samples of all sequences in order; `lengths` are the sequences' numbers of
+    /// samples.
     pub fn dense_sequences(values: impl Into<Buffer>, lengths: Vec<u32>) -> StreamData {
         StreamData::Sequences(DenseArray::new(values).into(), lengths)
     }
 
-    /// Sparse samples, each of them a sequence: sample `s` has the values and indices `offsets[s] .. offsets[s + 1]`.
+    /// Sparse samples, each of them a sequence: sample `s` has the values and indices `offsets[s]
+    /// .. offsets[s + 1]`.
     pub fn sparse(
         values: impl Into<Buffer>,
         indices: impl Into<Buffer>,
@@ -102,8 +106,8 @@ impl StreamData {
         StreamData::Samples(SparseArray::new(values, indices, offsets).into())
     }
 
-    /// Sparse samples as [`StreamData::sparse`] takes them, one sequence after the other; `lengths` are the sequences'
-    /// numbers of samples.
+    /// Sparse samples as for [`StreamData::sparse`], of all sequences in order; `lengths` are the
+    /// sequences' numbers of samples.
     pub fn sparse_sequences(
         values: impl Into<Buffer>,
         indices: impl Into<Buffer>,
@@ -114,18 +118,18 @@ impl StreamData {
     }
 }
 
-/// The sequences of a chunk: how many there are, how long they are, and what their keys are.
+/// The sequences of a chunk: their number, lengths and keys.
 #[derive(Debug, Clone, Default)]
 pub struct Sequences {
-    /// Their number; may be 0.
+    /// Number of sequences; may be 0.
     pub count: u32,
-    /// The length of each: samples in the stream that defines the minibatch size, else in the longest stream. None: all
-    /// are one sample long.
+    /// Length of each sequence: its samples in the stream that defines the minibatch size, or else
+    /// in the longest stream. `None` if all are one sample long.
     pub lengths: Option<Vec<u32>>,
     /// Their keys.
     pub keys: Keys,
-    /// Which sample of its key's sequence each one is, where the samples of a sequence stand as sequences of their own.
-    /// None: 0 for all.
+    /// For sequences that are the samples of another sequence: the index of each one in the
+    /// sequence with its key. `None` if all are 0.
     pub sample_indices: Option<Vec<u32>>,
 }
 
@@ -135,12 +139,12 @@ impl Sequences {
         Sequences { count, ..Sequences::default() }
     }
 
-    /// Sequences of these lengths, in samples.
+    /// Sequences with these lengths in samples.
     pub fn of_lengths(lengths: Vec<u32>) -> Sequences {
         Sequences { count: lengths.len() as u32, lengths: Some(lengths), ..Sequences::default() }
     }
 
-    /// A copy.
+    /// Copies the lists; fails if memory is exhausted.
     #[doc(hidden)]
     pub fn copied(&self) -> Result<Sequences> {
         let copied =
@@ -153,7 +157,7 @@ impl Sequences {
         })
     }
 
-    /// The sequences with these keys.
+    /// Sets the keys.
     #[must_use]
     pub fn with_keys(mut self, keys: Keys) -> Sequences {
         self.keys = keys;
@@ -161,19 +165,21 @@ impl Sequences {
     }
 }
 
-/// Keys of sequences: what deserializers of one reader are joined by, and what minibatches report.
+/// Keys of sequences, by which the deserializers of a reader are joined, and which minibatches
+/// report.
 #[derive(Debug, Clone, Default)]
 pub enum Keys {
-    /// The running number in the whole data. For chunks that list their sequences when they are loaded:
-    /// `chunk * 2^32 + index`.
+    /// The running number in the whole data; `chunk * 2^32 + index` for chunks that list their
+    /// sequences when they are loaded.
     #[default]
     Ordinal,
-    /// Numbers. Where the reader's keys are texts, each stands for its decimal text.
+    /// Numbers. If the reader's keys are texts, each stands for its decimal text.
     Numbers(Vec<u64>),
-    /// Texts. Different ones are different keys; where the reader's keys are numbers, each must
-    /// show a number as it is printed.
+    /// Texts. Different texts are different keys; if the reader's keys are numbers, each must be a
+    /// number in canonical form.
     Texts(Vec<String>),
-    /// Numbers of the reader's corpus, for those that were given the corpus ([`super::Request`]).
+    /// Numbers from the reader's corpus, for deserializers that were given the corpus
+    /// ([`super::Request`]).
     OfCorpus(Vec<u64>),
 }
 

@@ -11,35 +11,40 @@ use crate::stream::StreamInfo;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A loaded chunk that gives one sequence at a time: images that are decoded, frames of speech that get their neighbours.
+/// A loaded chunk that returns one sequence at a time: for images that are decoded, or frames of
+/// speech that get their neighbours.
 pub trait FetchedChunk: Send + Sync {
-    /// Fills in a sequence; `index` is its place in the list of the chunk's sequences. Called by the thread that reads, or
-    /// by several at once if the configuration says `multiThreadedDeserialization`.
+    /// Fills in a sequence; `index` is its index in the list of the chunk's sequences. Called on
+    /// the reading thread, or on several threads at once if the configuration sets
+    /// `multiThreadedDeserialization`.
     fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()>;
 
-    /// Changes a sequence once all of its minibatch are fetched and the invalid ones among them are left out: `position` is
-    /// its position among the others. Threads: as for [`FetchedChunk::fetch`].
+    /// Changes a sequence after all sequences of its minibatch have been fetched and the invalid
+    /// ones left out: `position` is its position among the rest. Called on the same threads as
+    /// [`FetchedChunk::fetch`].
     fn prepare(&self, position: u32, sequence: &mut UserSequence) -> Result<()> {
         let _ = (position, sequence);
         Ok(())
     }
 
-    /// The chunk's sequences, if [`super::UserDeserializer::sequences`] does not list them beforehand.
+    /// The chunk's sequences, if [`super::UserDeserializer::sequences`] does not list them
+    /// beforehand.
     fn sequences(&self) -> Result<Option<Sequences>> {
         Ok(None)
     }
 }
 
-/// What the engine sees of such a chunk.
+/// The engine's view of such a chunk.
 pub trait SequenceSource: Send + Sync {
-    /// Fetches a sequence. `used` is one that was released, of any deserializer of the reader: its memory may be used again.
+    /// Fetches a sequence. `used` is a released one, of any deserializer of the reader, whose
+    /// memory may be reused.
     fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>>;
 
     /// The chunk's sequences, if it knows them.
     fn sequences(&self) -> Result<Option<Sequences>>;
 }
 
-/// A user's chunk that gives single sequences.
+/// A user's chunk that returns single sequences.
 pub(super) struct Single {
     chunk: Arc<dyn FetchedChunk>,
     streams: Arc<[StreamInfo]>,
@@ -54,7 +59,7 @@ impl Single {
 impl SequenceSource for Single {
     fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
         let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<Filled>().ok());
-        // Memory belongs to this deserializer if it has its streams.
+        // The memory fits this deserializer if it has the same streams.
         let used = used.filter(|used| Arc::ptr_eq(&used.streams, &self.streams));
         let mut filled = match used {
             Some(mut used) => {
@@ -79,7 +84,7 @@ impl SequenceSource for Single {
 
 /// A sequence that user code has filled in, or the memory for one.
 struct Filled {
-    /// Who prepares it; None once it was released.
+    /// Prepares it; `None` once it has been released.
     chunk: Option<Arc<dyn FetchedChunk>>,
     streams: Arc<[StreamInfo]>,
     sequence: UserSequence,

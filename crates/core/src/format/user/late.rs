@@ -16,7 +16,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use std::sync::{Arc, Weak};
 
-/// Nothing is known of the chunks but how many there are.
+/// A deserializer that knows only the number of its chunks.
 pub(super) struct LateDeserializer {
     user: Arc<dyn UserDeserializer>,
     streams: Arc<[StreamInfo]>,
@@ -25,7 +25,7 @@ pub(super) struct LateDeserializer {
     corpus: Arc<Corpus>,
     fingerprint: u64,
     loader: Arc<Loader>,
-    /// The chunks in memory, which know their keys.
+    /// The loaded chunks, which know their keys.
     loaded: Mutex<Vec<Weak<LoadedChunk>>>,
 }
 
@@ -46,7 +46,7 @@ impl LateDeserializer {
 }
 
 impl LateDeserializer {
-    /// Has the user load a chunk, on this thread.
+    /// Calls user code to load a chunk on this thread.
     pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let corpus = Some(&*self.corpus);
         let loaded = LoadedChunk::load(&*self.user, chunk, &self.streams, &self.loader, corpus)?;
@@ -112,7 +112,8 @@ impl ListingDeserializer for LateDeserializer {
     }
 }
 
-/// The method that a user's deserializer lacks whose sequences are listed only when they are loaded, for messages.
+/// Explains, for messages, which method a user's deserializer lacks if it does not list its
+/// sequences beforehand.
 pub fn lacks_list_of(name: &str) -> String {
     format!(
         "Deserializers are joined by sequences that are known before any data are loaded, and '{name}' does not list \

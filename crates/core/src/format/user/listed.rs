@@ -3,7 +3,7 @@
 use super::chunk::LoadedChunk;
 use super::data::Sequences;
 use super::streams::{Fingerprint, describe};
-use super::table::{self, Table};
+use super::table::{self, SequenceTable};
 use super::{UserDeserializer, call, start_loader, wrong, wrong_chunk};
 use crate::corpus::Corpus;
 use crate::format::content::Sampler;
@@ -23,24 +23,26 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct ListedDeserializer {
     user: Arc<dyn UserDeserializer>,
     streams: Arc<[StreamInfo]>,
-    table: Table,
-    /// The table has lengths. Where the deserializer finds its sequences itself by those of the reader's first one, it has
-    /// the sizes of chunks at most.
+    table: SequenceTable,
+    /// The table has lengths. If the deserializer finds its own sequences by those of the reader's
+    /// first deserializer, the table has at most the sizes of chunks.
     is_listed: bool,
     corpus: Arc<Corpus>,
-    /// Keys are in the table. Those of sequences that are fetched, by deserializers that find sequences themselves, are
-    /// not: keys of single frames of speech would take gigabytes. They come with the data, and when deserializers are
-    /// joined a chunk is listed again.
+    /// The table has keys. Fetched sequences of deserializers that find sequences themselves keep
+    /// none: keys of single frames of speech would take gigabytes. Their keys come with the data,
+    /// and to join deserializers a chunk is listed again.
     keeps_keys: bool,
     is_fetched: bool,
     fingerprint: u64,
     loader: Arc<Loader>,
-    /// Keys with their sequences, ascending; equal ones in the data's order. Made when it is needed.
+    /// Keys with their sequences in ascending order; equal keys in the data's order. Built on
+    /// demand.
     by_key: OnceLock<Vec<(SequenceKey, SequenceId)>>,
 }
 
 impl ListedDeserializer {
-    /// `first` is the list of the first chunk, if the user was asked for it already.
+    /// Opens the deserializer. `first` is the list of the first chunk, if it has been requested
+    /// already.
     pub(super) fn open(
         user: Arc<dyn UserDeserializer>,
         first: Option<Sequences>,
@@ -48,7 +50,7 @@ impl ListedDeserializer {
         corpus: &Arc<Corpus>,
     ) -> Result<Self> {
         let (streams, chunks) = describe(&*user)?;
-        let mut print = Fingerprint::of(&streams, chunks);
+        let mut fingerprint = Fingerprint::of(&streams, chunks);
         let is_fetched = user.fetches_sequences();
         let keeps_keys = user.matcher().is_none() || !is_fetched;
         let mut defining = streams.iter().filter(|stream| stream.defines_mb_size);
@@ -59,7 +61,7 @@ impl ListedDeserializer {
                 "Only a single stream is allowed to define minibatch size, but at least two are found.";
             return Err(wrong(message).in_stream(&second.name));
         }
-        let mut table = Table::default();
+        let mut table = SequenceTable::default();
         let found_by_user = user.matcher().filter(|_| !is_primary);
         let is_listed = found_by_user.is_none();
         match found_by_user {
@@ -67,7 +69,7 @@ impl ListedDeserializer {
                 for number in 0..chunks {
                     let size = call("giving its chunks' sizes", || Ok(matcher.chunk_size(number)))?;
                     let size = size.unwrap_or(ChunkInfo { samples: 0, sequences: 0 });
-                    print.add(size.samples);
+                    fingerprint.add(size.samples);
                     table.add_size(number, size)?;
                 }
             }
@@ -78,12 +80,12 @@ impl ListedDeserializer {
                         Some(first) => first,
                         None => list(&*user, number)?,
                     };
-                    add(&mut table, number, listed, keeps_keys, corpus, &mut print)?;
+                    add(&mut table, number, listed, keeps_keys, corpus, &mut fingerprint)?;
                 }
             }
         }
         Ok(ListedDeserializer {
-            fingerprint: print.value(),
+            fingerprint: fingerprint.value(),
             loader: start_loader(&*user)?,
             is_fetched,
             streams,
@@ -96,7 +98,7 @@ impl ListedDeserializer {
         })
     }
 
-    /// Keys with their sequences.
+    /// Returns the keys with their sequences, and sorts them if necessary.
     fn by_key(&self) -> Result<&[(SequenceKey, SequenceId)]> {
         if let Some(by_key) = self.by_key.get() {
             return Ok(by_key);
@@ -109,7 +111,7 @@ impl ListedDeserializer {
         Ok(self.by_key.get_or_init(|| by_key))
     }
 
-    /// Compares what was loaded with what was listed.
+    /// Compares a loaded chunk with its list.
     fn compare(&self, chunk: ChunkId, loaded: &LoadedChunk) -> Result<()> {
         let Some(listing) = loaded.own_listing() else { return Ok(()) };
         let (number, info) = (self.table.numbers[chunk as usize], self.table.infos[chunk as usize]);
@@ -135,33 +137,33 @@ impl ListedDeserializer {
     }
 }
 
-/// Has the user list a chunk.
+/// Calls user code to list the sequences of a chunk.
 fn list(user: &dyn UserDeserializer, number: ChunkId) -> Result<Sequences> {
     call(&format!("listing chunk {number}"), || user.sequences(number))?.ok_or_else(|| {
         wrong_chunk(
             number,
-            "`sequences` does not list its sequences. It has to list those of all chunks or of none; and of all, where \
+            "`sequences` does not list its sequences. It must list those of all chunks or of none; and of all, if \
              the deserializer is joined with others and has no `matcher`.",
         )
     })
 }
 
 fn add(
-    table: &mut Table,
+    table: &mut SequenceTable,
     number: ChunkId,
     listed: Sequences,
     keeps_keys: bool,
     corpus: &Corpus,
-    print: &mut Fingerprint,
+    fingerprint: &mut Fingerprint,
 ) -> Result<()> {
     let chunk = table.infos.len() as ChunkId;
     let count = listed.count;
     let keys = table.add(number, listed, keeps_keys, corpus)?;
     for index in 0..count {
         let sequence = SequenceId { chunk, index };
-        print.add(table.length(sequence).into());
-        print.add(u64::from(chunk));
-        print.add(match &keys {
+        fingerprint.add(table.length(sequence).into());
+        fingerprint.add(u64::from(chunk));
+        fingerprint.add(match &keys {
             Some(keys) => keys[index as usize],
             None => table.ordinal(sequence),
         });
@@ -184,7 +186,7 @@ impl ChunkTable for ListedDeserializer {
 }
 
 impl ListedDeserializer {
-    /// Has the user load a chunk, on this thread.
+    /// Calls user code to load a chunk on this thread.
     pub fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let Some(&number) = self.table.numbers.get(chunk as usize) else {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
@@ -238,14 +240,14 @@ impl Deserializer for ListedDeserializer {
     fn sequence_facts(&self) -> SequenceFacts {
         SequenceFacts {
             counts_keys: self.keeps_keys && !self.table.has_keys(),
-            // Of sequences that are fetched it is not known before they are listed again.
+            // Unknown for fetched sequences until they are listed again.
             lists_samples: !self.keeps_keys || self.table.has_samples(),
             is_asked_in_place: self.user.matcher().is_some(),
             ..SequenceFacts::PLAIN
         }
     }
 
-    /// Zeros where keys are not kept: they come with the data then.
+    /// Appends zeros if keys are not kept, because they come with the data.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let key = |&sequence: &SequenceId| if self.keeps_keys { self.table.key(sequence) } else { 0 };
         keys.extend(sequences.iter().map(key));
@@ -255,7 +257,7 @@ impl Deserializer for ListedDeserializer {
         if self.keeps_keys { self.by_key().map(|_| ()) } else { Ok(()) }
     }
 
-    /// None if there is no memory to [sort](Deserializer::prepare_to_find) the keys.
+    /// Returns `None` if there is no memory to [sort](Deserializer::prepare_to_find) the keys.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         if !self.keeps_keys {
             return None;
@@ -283,7 +285,7 @@ impl Joinable for ListedDeserializer {
         }
         let listed = list(&*self.user, number)?;
         if listed.count != known {
-            let message = format!("it lists {} sequences after {known} before.", listed.count);
+            let message = format!("it lists {} sequences, but listed {known} before.", listed.count);
             return Err(wrong_chunk(number, message));
         }
         table::check_lengths(&listed, number)?;

@@ -1,21 +1,23 @@
-//! Formats that users write themselves.
+//! Formats implemented by users.
 //!
-//! A [`UserDeserializer`] declares its streams and its number of chunks, and loads a chunk when it is asked to. All else
-//! is optional, and decides what the engine can do with it:
+//! A [`UserDeserializer`] declares its streams and its number of chunks, and loads chunks on
+//! request. Everything else is optional, and decides what the engine can do with it:
 //!
 //! - *When sequences are known.* A deserializer that lists the sequences of its chunks beforehand
-//!   ([`UserDeserializer::sequences`]) gets the full randomizer, one timeline for all workers, and may be joined with
-//!   others by key ([`listed`]). One that does not lists them when a chunk is loaded: each worker has a timeline of its
-//!   own (`randomize::local`), as with CNTK's user-defined deserializers ([`late`]).
-//! - *How data come.* A chunk is either arrays, which are used where they lie until the chunk is not needed any more
-//!   ([`arrays`]), or an object that gives one sequence at a time, when a minibatch needs it ([`fetched`]).
+//!   ([`UserDeserializer::sequences`]) gets the full randomizer and one timeline for all workers,
+//!   and may be joined with others by key ([`listed`]). Otherwise chunks list their sequences when
+//!   they are loaded, and each worker has a separate timeline (`randomize::local`), as with CNTK's
+//!   user-defined deserializers ([`late`]).
+//! - *How data are passed.* A chunk is either a set of arrays, which are used in place until the
+//!   chunk is not needed any more ([`arrays`]), or an object that returns one sequence at a time,
+//!   when a minibatch needs it ([`fetched`]).
 //!
 //! A [`Factory`] makes the deserializers of other modules while a reader is opened.
 //!
-//! Nothing that user code gives is trusted: shapes, strides, ranges and counts are checked when a
-//! chunk is loaded, and an error names the chunk and the stream. User code runs on threads of its
-//! own ([`crate::format::loader`]), never on the library's pool, so that it may itself wait for
-//! readers of this library.
+//! Nothing from user code is trusted: shapes, strides, ranges and counts are checked when a chunk
+//! is loaded, and errors name the chunk and the stream. User code runs on separate threads
+//! ([`crate::format::loader`]), never on the library's pool, so that it may itself wait for readers
+//! of this library.
 
 mod arrays;
 mod buffer;
@@ -53,40 +55,45 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A format of the user's own: streams, chunks, and how a chunk is loaded.
+/// A format implemented by the user: streams, chunks, and how to load a chunk.
 ///
-/// Loading a chunk twice has to give the same sequences; order and checkpoints rely on their number and lengths.
+/// Loading a chunk twice must give the same sequences; order and checkpoints rely on their number
+/// and lengths.
 ///
 #[cfg_attr(not(doctest), doc = include_str!("../../../doc/deserializer.md"))]
 pub trait UserDeserializer: Send + Sync {
-    /// The streams, at least one, in the order of their numbers. Must not change once a reader was opened.
+    /// The streams, at least one, in order of stream number. Must not change once a reader has been
+    /// opened.
     fn streams(&self) -> &[StreamInfo];
 
-    /// Number of chunks, at least 1. Must not change either.
+    /// Number of chunks, at least 1. Must not change once a reader has been opened.
     fn chunk_count(&self) -> u32;
 
-    /// Loads a chunk. Called on a thread of the library's, from one thread at a time unless
-    /// [`UserDeserializer::loads_in_parallel`].
+    /// Loads a chunk. Called on a thread of the library, by one thread at a time unless
+    /// [`UserDeserializer::loads_in_parallel`] returns true.
     fn load(&self, chunk: u32) -> Result<UserChunk>;
 
-    /// The sequences of a chunk, if they are known before it is loaded: for all chunks or for none. Called by the thread
-    /// that opens the reader.
+    /// The sequences of a chunk, if they are known before it is loaded; must be known for all
+    /// chunks or for none. Called on the thread that opens the reader.
     ///
-    /// With them, the deserializer gets the full randomizer, one timeline for all workers and CNTK's checkpoint key of
-    /// files. Without, every worker has a timeline of its own, windows do not overlap, and the checkpoint state has other
-    /// keys, all as with CNTK's user-defined deserializers.
+    /// With such lists, the deserializer gets the full randomizer, one timeline for all workers and
+    /// CNTK's checkpoint key for files. Without them, every worker has a separate timeline, windows
+    /// do not overlap, and the checkpoint state has other keys, all as with CNTK's user-defined
+    /// deserializers.
     fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
         let _ = chunk;
         Ok(None)
     }
 
-    /// Where the deserializer is not the reader's first: who finds its sequences by those of the first one. None: they
-    /// are found by key, among those that [`UserDeserializer::sequences`] lists.
+    /// Finds the sequences that belong to those of the reader's first deserializer, if this one is
+    /// not the first. With `None`, they are found by key among those that
+    /// [`UserDeserializer::sequences`] lists.
     fn matcher(&self) -> Option<&dyn SequenceMatcher> {
         None
     }
 
-    /// Whether loaded chunks give their sequences one by one ([`UserChunk::fetched`]). No minibatch is assembled ahead then.
+    /// Whether loaded chunks return their sequences one by one ([`UserChunk::fetched`]). If so, no
+    /// minibatch is assembled ahead.
     fn fetches_sequences(&self) -> bool {
         false
     }
@@ -97,31 +104,35 @@ pub trait UserDeserializer: Send + Sync {
     }
 }
 
-/// Finds sequences of a deserializer by those of the reader's first one, other than by key.
+/// Finds sequences by those of the reader's first deserializer, other than by key.
 pub trait SequenceMatcher: Send + Sync {
-    /// Where the sequence is that belongs to `of`, a sequence of the reader's first deserializer, and its length in
-    /// samples; None if there is none, which leaves `of` out. Called by the thread that opens the reader.
+    /// Finds the sequence that belongs to `of`, a sequence of the reader's first deserializer.
+    /// Returns its id and its length in samples, or `None` to leave `of` out. Called on the thread
+    /// that opens the reader.
     fn find(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>>;
 
-    /// Size of a chunk, for the check that the found sequences exist; None or zeros if it is not known.
+    /// Size of a chunk, to check that the found sequences exist; `None` or zeros if it is not
+    /// known.
     fn chunk_size(&self, chunk: u32) -> Option<ChunkInfo> {
         let _ = chunk;
         None
     }
 }
 
-/// Makes the deserializers that a configuration names and this library does not have.
+/// Makes the deserializers that a configuration names but this library does not have.
 pub trait Factory {
-    /// Makes one. Called by the thread that opens the reader, in the configuration's order.
+    /// Makes a deserializer. Called on the thread that opens the reader, in the configuration's
+    /// order.
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>>;
 }
 
-/// A configuration's description of a deserializer that a [`Factory`] makes. Only these two know its type.
+/// A configuration's description of a deserializer that a [`Factory`] makes. Only the configuration
+/// and the factory know its type.
 #[derive(Clone)]
 pub struct Description(Arc<dyn Any + Send + Sync>);
 
 impl Description {
-    /// A description of any type.
+    /// Creates a description from a value of any type.
     pub fn new(description: impl Any + Send + Sync) -> Description {
         Description(Arc::new(description))
     }
@@ -132,7 +143,7 @@ impl Description {
     }
 }
 
-/// A description is only equal to itself.
+/// A description equals only itself.
 impl PartialEq for Description {
     fn eq(&self, other: &Description) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -145,21 +156,21 @@ impl fmt::Debug for Description {
     }
 }
 
-/// What a [`Factory`] is to make.
+/// A request to a [`Factory`] for a deserializer.
 pub struct Request<'a> {
-    /// The configuration's description of it.
+    /// The configuration's description of the deserializer.
     pub description: &'a Description,
     /// Its type.
     pub name: &'a str,
-    /// How keys become numbers, in all deserializers of the reader.
+    /// Maps textual keys to numbers, for all deserializers of the reader.
     pub corpus: &'a Arc<Corpus>,
-    /// It is the reader's first.
+    /// It is the reader's first deserializer.
     pub is_primary: bool,
-    /// It has to list its sequences beforehand; false: its chunks list them when they are loaded.
+    /// It must list its sequences beforehand; if false, its chunks list them when they are loaded.
     pub is_composable: bool,
 }
 
-/// Has a factory make a deserializer.
+/// Makes a deserializer with a factory.
 pub(crate) fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<AnyDeserializer> {
     let user = call("making it", || factory.make(request))?;
     streams::describe(&*user)?;
@@ -167,21 +178,21 @@ pub(crate) fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<AnyDe
     made.open(request.is_composable, request.is_primary, request.corpus)
 }
 
-/// A user's deserializer with the name that configurations call it by (`type`).
+/// A user's deserializer, with its name (`type`) in configurations.
 #[derive(Clone)]
 pub struct Registered {
     name: String,
     user: Arc<dyn UserDeserializer>,
-    /// The sequences of the first chunk, which were asked for to see whether there is a list.
+    /// The sequences of the first chunk, requested to find out whether there is a list.
     first: Option<Sequences>,
 }
 
 impl Registered {
-    /// Checks what the deserializer says about itself, and asks for its first list of sequences.
+    /// Checks the deserializer's declarations, and requests its first list of sequences.
     pub fn new(name: impl Into<String>, user: Arc<dyn UserDeserializer>) -> Result<Registered> {
         streams::describe(&*user)?;
         let first = match user.matcher() {
-            // It may be that no list is ever needed.
+            // A list may never be needed.
             Some(_) => None,
             None => call("listing chunk 0", || user.sequences(0))?,
         };
@@ -193,13 +204,14 @@ impl Registered {
         &self.name
     }
 
-    /// Whether its sequences are known beforehand, or it finds them by others.
+    /// Whether its sequences are known beforehand, or are found by those of others.
     pub fn is_composable(&self) -> bool {
         self.first.is_some() || self.user.matcher().is_some()
     }
 
-    /// Opens it. Without `composable`, sequences are listed by loaded chunks whatever the deserializer knows beforehand.
-    /// `is_primary`: chunks and order of the reader are this deserializer's.
+    /// Opens the deserializer. Without `composable`, loaded chunks list the sequences even if the
+    /// deserializer knows them beforehand. With `is_primary`, it determines the reader's chunks and
+    /// order.
     pub(crate) fn open(
         &self,
         composable: bool,
@@ -218,16 +230,15 @@ impl Registered {
     }
 }
 
-/// Starts the threads that a user's deserializer is loaded on.
+/// Starts the threads that load a user's deserializer.
 fn start_loader(user: &dyn UserDeserializer) -> Result<Arc<Loader>> {
-    /// Threads that load chunks at the same time, where that is allowed.
-    const MOST_THREADS: usize = 8;
-    let threads =
-        if user.loads_in_parallel() { crate::runtime::pool::threads().min(MOST_THREADS) } else { 1 };
+    /// Maximum number of threads that load chunks at once, if that is allowed.
+    const MAX_THREADS: usize = 8;
+    let threads = if user.loads_in_parallel() { crate::runtime::pool::threads().min(MAX_THREADS) } else { 1 };
     Ok(Arc::new(Loader::start(threads)?))
 }
 
-/// Runs user code; a panic becomes an error. Refused once the process ends.
+/// Runs user code; a panic becomes an error. Refused once the process is exiting.
 fn call<R>(what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
     let Some(_inside) = exit::enter() else {
         return Err(exit::refusal("no user's deserializer is called any more"));
@@ -242,12 +253,12 @@ fn call<R>(what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
     })
 }
 
-/// The error of user code that has given something impossible.
+/// The error of user code that returned something invalid.
 fn wrong(message: impl Into<String>) -> Error {
     Error::user(message)
 }
 
-/// The same about one chunk.
+/// Like [`wrong`], for one chunk.
 fn wrong_chunk(chunk: ChunkId, message: impl std::fmt::Display) -> Error {
     wrong(format!("Chunk {chunk} of the user's deserializer: {message}"))
 }

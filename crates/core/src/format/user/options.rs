@@ -1,4 +1,4 @@
-//! Options of deserializers that this library does not have.
+//! Options of deserializers from outside this library.
 
 use super::{Description, Registered, Request};
 use crate::file::Confinement;
@@ -6,12 +6,12 @@ use crate::format::options::{Context, Facts, Format, Opened};
 use crate::option::release::Release;
 use crate::{Error, Result};
 
-/// Options of a deserializer that this library does not have.
+/// Options of a deserializer that a [factory](super::Factory) makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignOptions {
     /// The section's `type`.
     pub name: String,
-    /// Its description, for whoever makes it.
+    /// Its description for the factory.
     pub description: Description,
     /// Its sequences are known beforehand (`composable`).
     pub composable: bool,
@@ -20,10 +20,10 @@ pub struct ForeignOptions {
 /// Options of a user's deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOptions {
-    /// The name that it was registered by, the section's `type`.
+    /// The name under which it was registered, the section's `type`.
     pub name: String,
-    /// Its sequences are known beforehand, and the section does not forbid to use that (`composable
-    /// = false`).
+    /// Its sequences are known beforehand, and the section permits using that (it does not set
+    /// `composable = false`).
     pub composable: bool,
 }
 
@@ -53,16 +53,16 @@ impl Format for UserOptions {
     fn follow(&mut self, _: Release) {}
 }
 
-/// The error of a name that nothing was registered by.
+/// The error of a name under which nothing was registered.
 fn not_registered(name: &str, registered: &[Registered]) -> Error {
     let names: Vec<_> = registered.iter().map(|one| format!("'{}'", one.name())).collect();
     let known = match names.is_empty() {
         true => "None was registered.".to_owned(),
-        false => format!("Registered are {}.", names.join(", ")),
+        false => format!("Registered deserializers: {}.", names.join(", ")),
     };
-    Error::argument(format!("No deserializer was registered as '{name}'.")).with_detail(known).with_detail(
-        "Register it by the name that the configuration's 'type' has, before the reader is opened.",
-    )
+    Error::argument(format!("No deserializer was registered as '{name}'."))
+        .with_detail(known)
+        .with_detail("Register it under the name in the configuration's 'type' before opening the reader.")
 }
 
 impl Format for ForeignOptions {

@@ -1,4 +1,4 @@
-//! One sequence, filled by user code that gives sequences one by one.
+//! One sequence, filled in by user code.
 
 use super::wrong;
 use crate::Result;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 macro_rules! values {
     ($(($variant:ident, $rust:ty, $name:literal)),*) => {
-        /// Values of the type that a stream has.
+        /// Values of a stream's element type.
         enum Values {
             $($variant(Vec<$rust>),)*
         }
@@ -21,9 +21,9 @@ macro_rules! values {
                 }
             }
 
-            /// The list, if its values have this type.
+            /// Returns the list if its values have this type.
             fn list<T: Element>(&mut self) -> Option<&mut Vec<T>> {
-                // Compiled, this is the comparison of the variant alone: the types are known.
+                // Compiles to a comparison of the variant, because the types are known.
                 let list: &mut dyn Any = match self {
                     $(Values::$variant(list) => list,)*
                 };
@@ -53,8 +53,8 @@ macro_rules! values {
 
 crate::for_elements!(values);
 
-/// The data of one sequence in all streams of a deserializer. It comes empty and is used again for other sequences, so
-/// that nothing is allocated for each of many short ones.
+/// The data of one sequence in all streams of a deserializer. It is passed empty and reused, so
+/// that short sequences need no allocations.
 pub struct UserSequence {
     infos: Arc<[StreamInfo]>,
     streams: Vec<Stream>,
@@ -65,11 +65,12 @@ pub struct UserSequence {
 /// One stream's data.
 struct Stream {
     values: Values,
-    /// Sparse: the index of each value within its sample, and `samples + 1` entry numbers.
+    /// For sparse streams: the index of each value within its sample, and `samples + 1` entry
+    /// offsets.
     indices: Vec<i32>,
     offsets: Vec<u32>,
     shape: Vec<usize>,
-    /// Known once it was checked.
+    /// Set by [`UserSequence::check`].
     samples: u32,
 }
 
@@ -86,7 +87,7 @@ impl UserSequence {
         UserSequence { infos: Arc::clone(infos), streams, key: None, is_invalid: false }
     }
 
-    /// Makes it empty, for another sequence.
+    /// Empties it for another sequence.
     pub(super) fn clear(&mut self) {
         for stream in &mut self.streams {
             stream.values.clear();
@@ -97,14 +98,14 @@ impl UserSequence {
         (self.key, self.is_invalid) = (None, false);
     }
 
-    /// The values of a dense stream, to be filled: those of the first sample, of the second, and so on. `T` is the
-    /// stream's element type.
+    /// The values of a dense stream, to be filled in: those of the first sample, then of the
+    /// second, and so on. `T` must be the stream's element type.
     pub fn dense<T: Element>(&mut self, stream: usize) -> Result<&mut Vec<T>> {
         self.list(stream, Storage::Dense).map(|(values, _)| values)
     }
 
-    /// Adds a sample to a sparse stream: its values and their indices within the sample, in any order. `T` is the stream's
-    /// element type.
+    /// Adds a sample to a sparse stream: its values and their indices within the sample, in any
+    /// order. `T` must be the stream's element type.
     pub fn push_sparse<T: Element>(&mut self, stream: usize, values: &[T], indices: &[i32]) -> Result<()> {
         if values.len() != indices.len() {
             return Err(wrong(format!(
@@ -121,13 +122,14 @@ impl UserSequence {
         Ok(())
     }
 
-    /// The key that minibatches report: a number, or the number of a text in the reader's corpus. Without, it is the key
-    /// that was listed.
+    /// Sets the key that minibatches report: a number, or the number of a text in the reader's
+    /// corpus. The default is the key that was listed.
     pub fn set_key(&mut self, key: u64) {
         self.key = Some(key);
     }
 
-    /// The shape of the samples in a stream whose description leaves it open; the same for all sequences.
+    /// Sets the shape of the samples in a stream whose description leaves the shape open; it must
+    /// be the same for all sequences.
     pub fn set_shape(&mut self, stream: usize, shape: &[usize]) -> Result<()> {
         let count = self.streams.len();
         let stream = self.streams.get_mut(stream).ok_or_else(|| no_stream(stream, count))?;
@@ -136,13 +138,17 @@ impl UserSequence {
         Ok(())
     }
 
-    /// The sequence cannot be used: it is left out, and counted against the reader's `maxErrors`.
+    /// Marks the sequence as invalid: it is left out, and counted against the reader's `maxErrors`.
     pub fn set_invalid(&mut self) {
         self.is_invalid = true;
     }
 
-    /// The values of a stream, and its other lists.
-    fn list<T: Element>(&mut self, stream: usize, storage: Storage) -> Result<(&mut Vec<T>, Others<'_>)> {
+    /// Returns the values of a stream and its other lists.
+    fn list<T: Element>(
+        &mut self,
+        stream: usize,
+        storage: Storage,
+    ) -> Result<(&mut Vec<T>, SparseLists<'_>)> {
         let count = self.streams.len();
         let (Some(info), Some(data)) = (self.infos.get(stream), self.streams.get_mut(stream)) else {
             return Err(no_stream(stream, count));
@@ -154,7 +160,7 @@ impl UserSequence {
             };
             return Err(wrong(message).in_stream(&info.name));
         }
-        let others = Others { indices: &mut data.indices, offsets: &mut data.offsets };
+        let others = SparseLists { indices: &mut data.indices, offsets: &mut data.offsets };
         match data.values.list() {
             Some(list) => Ok((list, others)),
             None => {
@@ -176,13 +182,13 @@ impl UserSequence {
         self.key
     }
 
-    /// The shape of the samples in a stream, if the description leaves it open.
+    /// The shape of the samples in a stream whose description leaves the shape open.
     pub(super) fn shape(&self, stream: usize) -> Option<&[usize]> {
         let is_late = self.infos.get(stream)?.has_late_shape();
         is_late.then(|| &*self.streams[stream].shape)
     }
 
-    /// Checks all that was filled in. Needed before [`UserSequence::view`].
+    /// Checks everything that was filled in. Must be called before [`UserSequence::view`].
     pub(super) fn check(&mut self) -> Result<()> {
         for (info, stream) in self.infos.iter().zip(&mut self.streams) {
             let shape = if info.has_late_shape() { &stream.shape } else { &info.shape };
@@ -194,7 +200,7 @@ impl UserSequence {
                     let count = stream.values.len();
                     if count.checked_rem(sample_size).is_none_or(|rest| rest > 0) {
                         let message =
-                            format!("Its {count} values are no whole number of samples of {sample_size}.");
+                            format!("Its {count} values are not a whole number of samples of {sample_size}.");
                         return Err(wrong(message).in_stream(&info.name));
                     }
                     count / sample_size
@@ -215,7 +221,7 @@ impl UserSequence {
         Ok(())
     }
 
-    /// The data in a stream, once they were checked.
+    /// The data in a stream. Must be checked first.
     pub(super) fn view(&self, stream: usize) -> Option<SequenceView<'_>> {
         let (info, data) = (self.infos.get(stream)?, self.streams.get(stream)?);
         let kind = match info.storage {
@@ -232,8 +238,8 @@ impl UserSequence {
     }
 }
 
-/// The lists of a sparse stream beside its values.
-struct Others<'a> {
+/// The lists of a sparse stream other than its values.
+struct SparseLists<'a> {
     indices: &'a mut Vec<i32>,
     offsets: &'a mut Vec<u32>,
 }

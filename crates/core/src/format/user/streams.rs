@@ -1,13 +1,13 @@
-//! Checks of what a user's deserializer says about itself.
+//! Checks of a user's deserializer's declarations.
 
 use super::{UserDeserializer, call, wrong};
 use crate::Result;
 use crate::stream::{Storage, StreamInfo};
 use std::sync::Arc;
 
-/// Streams and number of chunks.
+/// Gets and checks the streams and the number of chunks.
 pub(super) fn describe(user: &dyn UserDeserializer) -> Result<(Arc<[StreamInfo]>, u32)> {
-    // CNTK's order.
+    // Called in CNTK's order.
     let chunks = call("giving its number of chunks", || Ok(user.chunk_count()))?;
     let streams: Arc<[StreamInfo]> = call("describing its streams", || Ok(user.streams().into()))?;
     check_streams(&streams)?;
@@ -15,7 +15,7 @@ pub(super) fn describe(user: &dyn UserDeserializer) -> Result<(Arc<[StreamInfo]>
     Ok((streams, chunks))
 }
 
-/// Refuses impossible numbers of chunks.
+/// Rejects impossible numbers of chunks.
 fn check_count(chunks: u32) -> Result<()> {
     if chunks == 0 {
         return Err(wrong("Deserializer must provide at least one chunk"));
@@ -27,7 +27,7 @@ fn check_count(chunks: u32) -> Result<()> {
     Ok(())
 }
 
-/// Refuses impossible streams.
+/// Rejects impossible streams.
 fn check_streams(streams: &[StreamInfo]) -> Result<()> {
     if streams.is_empty() {
         return Err(wrong("Deserializer must provide at least one stream"));
@@ -59,7 +59,7 @@ fn check(stream: &StreamInfo) -> Result<()> {
     let size = stream.shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
     let bytes = size.and_then(|size| size.checked_mul(stream.element.size()));
     let Some(bytes) = bytes.filter(|&bytes| bytes <= isize::MAX as usize) else {
-        return Err(wrong(format!("The shape {:?} of a sample is beyond any memory.", stream.shape)));
+        return Err(wrong(format!("A sample of the shape {:?} is too large for any memory.", stream.shape)));
     };
     if stream.storage == Storage::SparseCsc && bytes / stream.element.size() > i32::MAX as usize {
         return Err(wrong(format!(
@@ -70,22 +70,22 @@ fn check(stream: &StreamInfo) -> Result<()> {
     Ok(())
 }
 
-/// A hash of numbers: a checkpoint is refused where it differs.
+/// A hash of numbers, by which checkpoints of other data are rejected.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
     pub(super) fn of(streams: &[StreamInfo], chunks: u32) -> Self {
-        let mut print = Fingerprint(0xcbf2_9ce4_8422_2325);
-        print.add(chunks.into());
+        let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
+        fingerprint.add(chunks.into());
         for stream in streams {
-            stream.name.bytes().for_each(|byte| print.add(byte.into()));
-            stream.shape.iter().for_each(|&dim| print.add(dim as u64));
-            print.add(stream.storage as u64);
-            print.add(stream.element as u64);
-            print.add(stream.defines_mb_size.into());
+            stream.name.bytes().for_each(|byte| fingerprint.add(byte.into()));
+            stream.shape.iter().for_each(|&dim| fingerprint.add(dim as u64));
+            fingerprint.add(stream.storage as u64);
+            fingerprint.add(stream.element as u64);
+            fingerprint.add(stream.defines_mb_size.into());
         }
-        print
+        fingerprint
     }
 
     pub(super) fn add(&mut self, number: u64) {

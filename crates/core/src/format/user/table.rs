@@ -8,26 +8,27 @@ use crate::format::ChunkInfo;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 
-/// Chunks with sequences; the user's empty ones are left out.
+/// Chunks with sequences; the user's empty chunks are omitted.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct SequenceTable {
     /// Sizes.
     pub(super) infos: Vec<ChunkInfo>,
     /// The user's number of each chunk.
     pub(super) numbers: Vec<ChunkId>,
-    /// Sequences in all chunks before, for each chunk.
+    /// For each chunk, the number of sequences in all earlier chunks.
     firsts: Vec<u64>,
-    /// Lengths by chunk; None where all are one sample long.
+    /// Lengths by chunk; `None` if all are one sample long.
     pub(super) lengths: Vec<Option<Box<[u32]>>>,
-    /// Keys by chunk; None for ordinals, and where keys are not kept.
+    /// Keys by chunk; `None` for ordinals, and if keys are not kept.
     keys: Vec<Option<Box<[SequenceKey]>>>,
-    /// Which sample of its key's sequence each one is, by chunk; None for zeros, and where keys are not kept.
+    /// By chunk, the index of each sequence among the samples of its key's sequence; `None` if all
+    /// are 0, and if keys are not kept.
     samples: Vec<Option<Box<[u32]>>>,
     sequences: u64,
 }
 
-impl Table {
-    /// Adds a chunk that was listed. Keys take 8 bytes a sequence: they are kept only where `keeps_keys`.
+impl SequenceTable {
+    /// Adds a listed chunk. Keys take 8 bytes per sequence, and are stored only with `keeps_keys`.
     pub(super) fn add(
         &mut self,
         number: ChunkId,
@@ -58,7 +59,7 @@ impl Table {
         Ok(keys)
     }
 
-    /// Adds a chunk of which the size is known at most.
+    /// Adds a chunk of which at most the size is known.
     pub(super) fn add_size(&mut self, number: ChunkId, size: ChunkInfo) -> Result<()> {
         self.make_room()?;
         self.infos.push(size);
@@ -71,7 +72,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes room for another chunk.
+    /// Reserves memory for another chunk.
     fn make_room(&mut self) -> Result<()> {
         room::reserve(&mut self.infos, 1, room::INDEX)?;
         room::reserve(&mut self.numbers, 1, room::INDEX)?;
@@ -81,7 +82,7 @@ impl Table {
         room::reserve(&mut self.samples, 1, room::INDEX)
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let numbers =
             |lists: &[Option<Box<[u32]>>]| lists.iter().flatten().map(|list| size_of_val(&**list)).sum();
@@ -93,7 +94,7 @@ impl Table {
         chunks + lengths + samples + keys
     }
 
-    /// The key of a sequence, where keys are kept.
+    /// The key of a sequence, if keys are kept.
     pub(super) fn key(&self, sequence: SequenceId) -> SequenceKey {
         let chunk = sequence.chunk as usize;
         match &self.keys[chunk] {
@@ -102,13 +103,13 @@ impl Table {
         }
     }
 
-    /// Whether sequences have keys of their own, where keys are kept; otherwise their running
-    /// numbers are their keys.
+    /// Whether sequences have explicit keys, and these are kept; otherwise their running numbers
+    /// are their keys.
     pub(super) fn has_keys(&self) -> bool {
         self.keys.iter().any(Option::is_some)
     }
 
-    /// Whether sequences say which sample of their key's sequence they are, where keys are kept.
+    /// Whether sequences have sample indices, and these are kept.
     pub(super) fn has_samples(&self) -> bool {
         self.samples.iter().any(Option::is_some)
     }
@@ -124,7 +125,7 @@ impl Table {
         lengths.as_ref().map_or(1, |lengths| lengths[sequence.index as usize])
     }
 
-    /// Which sample of its key's sequence a sequence is, where keys are kept.
+    /// The index of a sequence among the samples of its key's sequence, if keys are kept.
     pub(super) fn sample(&self, sequence: SequenceId) -> u32 {
         let samples = &self.samples[sequence.chunk as usize];
         samples.as_ref().map_or(0, |samples| samples[sequence.index as usize])
@@ -138,12 +139,12 @@ impl Table {
     }
 }
 
-/// Refuses lists whose parts are not equally long, and sequences without samples.
+/// Rejects lists of unequal lengths, and sequences without samples.
 pub(super) fn check_lengths(listed: &Sequences, number: ChunkId) -> Result<()> {
     if let Some(lengths) = &listed.lengths {
         check_count(listed, number, "lengths", lengths.len())?;
         if let Some(i) = lengths.iter().position(|&length| length == 0) {
-            // CNTK 2.7 finds this out only when it packs the sequence.
+            // CNTK 2.7 reports this only when it packs the sequence.
             let message = format!("sequence {i}: AddSequence: Sequences must be a least one frame long.");
             return Err(wrong_chunk(number, message));
         }
@@ -161,7 +162,7 @@ fn check_count(listed: &Sequences, number: ChunkId, what: &str, given: usize) ->
     Err(wrong_chunk(number, format!("it lists {given} {what} for {} sequences.", listed.count)))
 }
 
-/// The keys of a list as numbers of the corpus; None for ordinals.
+/// Converts the keys of a list to numbers of the corpus; `None` for ordinals.
 pub(super) fn numbers(
     listed: &Sequences,
     number: ChunkId,
@@ -197,12 +198,12 @@ pub(super) fn numbers(
     Ok(Some(keys))
 }
 
-/// The remedy for texts where keys are numbers.
+/// Advice for textual keys in a reader with numeric keys.
 const NOT_NUMERIC: &str = "The reader's keys are numbers, and only texts that show a number as it is printed can be keys there: \
                            '007' and '7' are different texts, and would be one key. Give the keys as numbers, or have all \
                            keys compared as texts (‹numeric_keys = false›).";
 
-/// The number that a text shows, if no other text shows it.
+/// Parses a number in canonical form.
 fn numeric(text: &str) -> Option<SequenceKey> {
     let is_canonical = text == "0" || text.starts_with(|first: char| matches!(first, '1'..='9'));
     text.parse().ok().filter(|_| is_canonical)

@@ -1,4 +1,4 @@
-//! What is checked of a user's chunks, and how they are read.
+//! Tests of the checks of users' chunks, and of reading them.
 
 #![allow(unsafe_code, reason = "a buffer from raw parts")]
 
@@ -24,7 +24,7 @@ fn counting(count: usize) -> Vec<f32> {
     (0..count).map(|i| i as f32).collect()
 }
 
-/// Gives one chunk, the one with number 3.
+/// Provides one chunk, number 3.
 struct One(Vec<StreamInfo>, std::sync::Mutex<Option<UserChunk>>);
 
 impl UserDeserializer for One {
@@ -88,12 +88,12 @@ fn samples_are_read_by_strides() {
         (0..samples).map(|i| values(&chunk, 0, i)).collect::<Vec<_>>()
     };
     assert_eq!(by_sample(with_samples(counting(6), 3), &[2]), [[0., 1.], [2., 3.], [4., 5.]]);
-    // Columns 1 and 2 of rows of 4; every second row; the last row first; the same row again and again.
+    // Columns 1 and 2 of rows of 4; two of 4 columns; the last row first; one row repeated.
     assert_eq!(by_sample(strided(12, 1, 3, &[1, 4]), &[2]), [[1., 2.], [5., 6.], [9., 10.]]);
     assert_eq!(by_sample(strided(12, 0, 3, &[1, 4]), &[2]), [[0., 1.], [4., 5.], [8., 9.]]);
     assert_eq!(by_sample(strided(6, 4, 3, &[1, -2]), &[2]), [[4., 5.], [2., 3.], [0., 1.]]);
     assert_eq!(by_sample(strided(2, 0, 2, &[1, 0]), &[2]), [[0., 1.], [0., 1.]]);
-    // Fortran order: a sample's values are not next to each other.
+    // Fortran order: the values of a sample are not contiguous.
     assert_eq!(by_sample(strided(6, 0, 3, &[3, 1]), &[2]), [[0., 3.], [1., 4.], [2., 5.]]);
     assert_eq!(by_sample(strided(8, 0, 2, &[2, 1, 4]), &[2, 2])[1], [4., 6., 5., 7.]);
     // Scalars.
@@ -140,7 +140,7 @@ fn sparse_data_are_read_in_any_order_and_width() {
         let arrays = StreamData::Arrays(vec![array.clone(), array]);
         assert_eq!(lengths(&loaded(&[sparse(&[5])], vec![arrays]).expect("a chunk")), [3, 3]);
     }
-    // A slice of a larger matrix: what lies outside of it does not matter.
+    // A slice of a larger matrix: values outside it do not matter.
     let slice = csr(vec![1, 2], vec![99, 3, -5]);
     let chunk = loaded(&[sparse(&[5])], vec![StreamData::Samples(Array::Sparse(slice))]).expect("a chunk");
     assert_eq!(values(&chunk, 0, 0), [1.]);
@@ -160,19 +160,19 @@ fn declared_lengths_follow_cntk() {
     assert_eq!(lengths(&loaded(&two(false, false), vec![x(), samples()]).expect("a chunk")), [1, 3, 2]);
     assert_eq!(lengths(&loaded(&two(false, true), vec![x(), samples()]).expect("a chunk")), [1, 1, 1]);
     assert!(refused(&two(true, true), vec![x(), samples()]).starts_with("Only a single stream is allowed"));
-    // Where every sample is a sequence, the flags are not even looked at.
+    // If every sample is a sequence, the flags are ignored.
     assert_eq!(lengths(&loaded(&two(true, true), vec![samples(), samples()]).expect("a chunk")), [1, 1, 1]);
 }
 
 #[test]
-fn impossible_data_are_refused() {
+fn invalid_arrays_are_rejected() {
     let samples = |array| vec![StreamData::Samples(Array::Dense(array))];
     let of = |shape: &[usize], array| refused(&[dense(shape)], samples(array));
-    assert!(of(&[2], with_samples(counting(5), 3)).contains("leave the memory of 20 bytes"));
-    assert!(of(&[2], with_samples(counting(5), usize::MAX)).contains("leave the memory"));
-    assert!(of(&[2], strided(6, 0, 4, &[1, 2])).contains("strides lead to the bytes 0 to 32"));
-    assert!(of(&[2], strided(6, 0, 2, &[1, -2])).contains("strides lead to the bytes -8"));
-    assert!(of(&[2], strided(6, 0, 2, &[isize::MAX / 4, isize::MIN / 4])).contains("strides lead"));
+    assert!(of(&[2], with_samples(counting(5), 3)).contains("exceed the memory of 20 bytes"));
+    assert!(of(&[2], with_samples(counting(5), usize::MAX)).contains("exceed the memory"));
+    assert!(of(&[2], strided(6, 0, 4, &[1, 2])).contains("strides reach bytes 0 to 32"));
+    assert!(of(&[2], strided(6, 0, 2, &[1, -2])).contains("strides reach bytes -8"));
+    assert!(of(&[2], strided(6, 0, 2, &[isize::MAX / 4, isize::MIN / 4])).contains("strides reach"));
     assert!(of(&[2], strided(6, 0, 2, &[1])).contains("1 strides instead of 2"));
     let shaped = DenseArray { shape: Some(vec![3]), ..with_samples(counting(9), 3) };
     assert!(of(&[2], shaped).contains("a sample has the shape [3], the stream [2]"));
@@ -198,7 +198,7 @@ fn impossible_data_are_refused() {
     assert!(of(csr(vec![0, 3], vec![0])).contains("count 3 entries, but there are 1 values"));
     assert!(of(csr(vec![], vec![])).contains("no offsets"));
     let floats = SparseArray { offsets: vec![0f32].into(), ..csr(vec![0], vec![]) };
-    assert!(of(floats).contains("offsets are no integers"));
+    assert!(of(floats).contains("offsets are not integers"));
     assert!(
         refused(
             &[dense(&[1]), sparse(&[5])],
@@ -211,7 +211,7 @@ fn impossible_data_are_refused() {
     );
 }
 
-/// Counts how often memory of it is given back.
+/// Counts how often its memory is released.
 struct Memory(Arc<AtomicUsize>);
 
 impl Drop for Memory {
@@ -221,11 +221,11 @@ impl Drop for Memory {
 }
 
 #[test]
-fn memory_is_given_back_with_the_chunk() {
+fn dropping_a_chunk_releases_its_memory() {
     static VALUES: [f32; 2] = [1.0, 2.0];
     let released = Arc::new(AtomicUsize::new(0));
     let owner: Arc<dyn Send + Sync> = Arc::new(Memory(Arc::clone(&released)));
-    // SAFETY: statics live for ever.
+    // SAFETY: the 8 bytes are those of a static, which is never freed or changed.
     let buffer = unsafe { Buffer::from_raw(VALUES.as_ptr().cast(), 8, ElementType::Float, owner) };
     let loader = Arc::new(Loader::start(1).expect("a thread"));
     let chunk = UserChunk::arrays_with_keys(vec![StreamData::dense(buffer)], Keys::Numbers(vec![7, 8]));
@@ -237,7 +237,7 @@ fn memory_is_given_back_with_the_chunk() {
     assert_eq!(released.load(Ordering::SeqCst), 1);
 }
 
-/// Chunks with one-sample sequences, counts on request with lengths and keys.
+/// Lists `sequences` beforehand, and loads chunks of `given` sequences of one sample.
 struct Table {
     streams: Vec<StreamInfo>,
     sequences: Vec<Option<Sequences>>,
@@ -317,7 +317,7 @@ fn listed_tables_are_checked_and_searched() {
 }
 
 #[test]
-fn some_chunks_cannot_be_listed_and_others_not() {
+fn listing_only_some_chunks_is_an_error() {
     let numeric = Arc::new(Corpus::Numeric);
     let one = || Some(Sequences::of_one_sample(1));
     assert!(open_some(vec![one(), one()], 1, &numeric).is_ok());
@@ -328,7 +328,7 @@ fn some_chunks_cannot_be_listed_and_others_not() {
     }
 }
 
-/// Gives chunks whose sequences are fetched.
+/// Loads chunks whose sequences are fetched.
 struct Fetching {
     streams: Vec<StreamInfo>,
     says_so: bool,
@@ -387,7 +387,7 @@ fn sequences_are_fetched_and_checked() {
         load(opened.source(), 0)
     };
     let message = |says_so, lists| open(says_so, lists).map(drop).expect_err("must be refused").to_string();
-    assert!(message(false, true).contains("`fetches_sequences` says false; it has to say true"));
+    assert!(message(false, true).contains("`fetches_sequences` returns false; it must return true"));
     assert!(message(true, false).contains("neither does `FetchedChunk::sequences`"));
 
     let chunk = open(true, true).expect("a chunk");
@@ -403,7 +403,7 @@ fn sequences_are_fetched_and_checked() {
     assert_eq!(view.sparse().expect("sparse").offsets, [0, 2, 2]);
 
     for (index, message) in [
-        (1, "3 values are no whole number of samples of 2"),
+        (1, "3 values are not a whole number of samples of 2"),
         (2, "The values are float64, those of the stream float32"),
         (3, "The stream is dense"),
         (4, "has the index 5, but a sample has 5 values"),
@@ -418,7 +418,7 @@ fn sequences_are_fetched_and_checked() {
     }
 }
 
-/// Says impossible things about itself.
+/// Declares impossible streams or chunk counts.
 struct Odd(Vec<StreamInfo>, u32);
 
 impl UserDeserializer for Odd {
@@ -443,7 +443,7 @@ fn descriptions_are_checked_and_panics_are_errors() {
         (vec![dense(&[1])], 0, "Deserializer must provide at least one chunk"),
         (vec![dense(&[1])], u32::MAX, "too many chunks"),
         (vec![dense(&[1]), dense(&[2])], 1, "Two streams with the same name 'x'"),
-        (vec![dense(&[usize::MAX, 2])], 1, "beyond any memory"),
+        (vec![dense(&[usize::MAX, 2])], 1, "too large for any memory"),
         (vec![sparse(&[1 << 31])], 1, "32-bit index"),
         (vec![StreamInfo::dense("", &[1])], 1, "must have a name"),
     ] {

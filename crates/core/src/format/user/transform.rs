@@ -1,4 +1,4 @@
-//! Transforms that users write.
+//! Transforms written by users.
 
 use crate::image::{Drawn, Image, ImageInfo};
 use crate::runtime::exit;
@@ -6,38 +6,43 @@ use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A transform of the user's own. Images come to it as the transforms before it have left them: as bytes at first, and as
-/// numbers of the stream's element type after transforms that calculate.
+/// A transform written by the user. It gets images as the preceding transforms left them: as bytes
+/// at first, and as numbers of the stream's element type after transforms that calculate.
 ///
-/// It is called by the thread that reads and by those of the library's pool, so it must not use readers of this library.
+/// It is called on the reading thread and on threads of the library's pool, so it must not use
+/// readers of this library.
 ///
 #[cfg_attr(not(doctest), doc = include_str!("../../../doc/transform.md"))]
 pub trait UserTransform: Send + Sync {
-    /// What the image is afterwards. Called before [`UserTransform::apply`], for each image.
+    /// Describes the image after the transform. Called before [`UserTransform::apply`], for each
+    /// image.
     fn result(&self, image: ImageInfo) -> Result<ImageInfo>;
 
-    /// Changes the image, to what [`UserTransform::result`] has promised. Several threads may call this at once. `random` is a
-    /// number drawn for this image: what is random should depend on nothing else.
+    /// Changes the image, so that it matches the result of [`UserTransform::result`]. Several
+    /// threads may call this at once. `random` is a number drawn for this image; random behaviour
+    /// should depend on nothing else.
     fn apply(&self, image: &mut Image, random: u64) -> Result<()>;
 
-    /// [`UserTransform::apply`] for transforms that need to know which part of the decoded image
-    /// they get: `drawn` says what the crops and scales before this transform have left of it, and
-    /// whether it is mirrored. The library calls this function; it calls [`UserTransform::apply`]
-    /// unless it is overridden.
+    /// Like [`UserTransform::apply`], for transforms that need to know which part of the decoded
+    /// image they get: `drawn` describes the part that the preceding crops and scales left, and
+    /// whether it is mirrored. The library calls this function; the default implementation calls
+    /// [`UserTransform::apply`].
     fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
         let _ = drawn;
         self.apply(image, random)
     }
 
-    /// The declared shape of samples afterwards, given that before, if either is known.
+    /// Returns the declared shape of samples after the transform, given the shape before it. `None`
+    /// is an unknown shape.
     fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
         let _ = before;
         None
     }
 }
 
-/// Adds a transform under the name that configurations call it by (`type`), with what protects the library from it: its panics
-/// become errors, errors say whose they are, what it makes of an image is checked, and it is not called once the process ends.
+/// Adds a transform under its name (`type`) in configurations, in a wrapper that protects the
+/// library: panics become errors, errors name the transform, its results are checked, and it is not
+/// called once the process is exiting.
 pub fn register(
     registered: &mut Vec<(String, Arc<dyn UserTransform>)>,
     name: &str,
@@ -45,7 +50,7 @@ pub fn register(
 ) -> Result<()> {
     if registered.iter().any(|(other, _)| other == name) {
         let message = format!("Two transforms were added under the name '{name}'.");
-        return Err(Error::argument(message).with_detail("Give each one a name of its own."));
+        return Err(Error::argument(message).with_detail("Give each one a different name."));
     }
     exit::register();
     let guarded = Guarded { name: name.to_owned(), user };
@@ -53,7 +58,7 @@ pub fn register(
     Ok(())
 }
 
-/// A transform of a user's, protected: see [`register`].
+/// A user's transform in its protective wrapper: see [`register`].
 struct Guarded {
     name: String,
     user: Arc<dyn UserTransform>,
@@ -98,8 +103,8 @@ impl UserTransform for Guarded {
             }
             let ImageInfo { width, height, channels, .. } = info;
             let message =
-                format!("It has made an image of {width} x {height} pixels and {channels} channels of {values} values.");
-            Err(Error::user(message).with_detail("Expected as many values as their product."))
+                format!("It returned an image of {width} x {height} pixels and {channels} channels with {values} values.");
+            Err(Error::user(message).with_detail("Expected the product of width, height and channels."))
         })
     }
 
@@ -108,7 +113,7 @@ impl UserTransform for Guarded {
     }
 }
 
-/// Refuses images that are empty, or larger than any memory: users' code is not trusted.
+/// Rejects images that are empty or do not fit into memory, because users' code is not trusted.
 pub fn check_info(info: ImageInfo) -> Result<ImageInfo> {
     let ImageInfo { width, height, channels, .. } = info;
     let bytes = u128::from(width) * u128::from(height) * u128::from(channels) * 8;
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once() {
+    fn duplicate_names_are_rejected() {
         let mut all = Vec::new();
         let any = || Arc::new(Any(|_| Ok(()), |info| info));
         assert!(register(&mut all, "a", any()).is_ok() && register(&mut all, "b", any()).is_ok());
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_say_whose_they_are() {
+    fn failures_name_their_transform() {
         let table: [fn(&mut Image) -> Result<()>; 3] = [
             |_| panic!("oh"),
             |_| Err(Error::user("oh")),
@@ -170,7 +175,7 @@ mod tests {
             },
         ];
         for (apply, message) in
-            table.into_iter().zip(["It panicked transforming an image: oh", "oh", "It has made"])
+            table.into_iter().zip(["It panicked transforming an image: oh", "oh", "It returned"])
         {
             let error = registered(Any(apply, |info| info)).apply(&mut gray(2, 2), 0).expect_err(message);
             assert!(error.message().starts_with(message) && error.detail().contains("'mine'"), "{error}");
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_results_are_refused() {
+    fn invalid_results_are_rejected() {
         let table: [fn(ImageInfo) -> ImageInfo; 2] = [
             |info| ImageInfo { width: 0, ..info },
             |info| ImageInfo { width: u32::MAX, height: u32::MAX, channels: u32::MAX, ..info },

@@ -1,8 +1,9 @@
-//! Arenas: the memory of segments, cut one after the other from large regions that are used again when their data are dropped.
+//! Arenas: the memory of segments, carved from large regions that are reused once their data are
+//! dropped.
 //!
-//! The first write to a page that the system just handed out costs up to ten times as much as a write to a used one, and chunks
-//! come and go all the time. So regions go back to the deserializer that they came from. The more data are in memory, the larger
-//! regions are, so that a small window wastes nothing.
+//! The first write to a fresh page costs up to ten times as much as a write to a used one, and
+//! chunks come and go all the time. So a region returns to the deserializer that it came from.
+//! Regions grow with the amount of data in memory, so that a small window wastes little.
 
 #![allow(unsafe_code, reason = "memory that is cut into segments, and reused without being cleared")]
 
@@ -19,34 +20,37 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// Memory of one segment, filled piece by piece; pieces begin at multiples of 8 bytes.
+/// The memory of one segment, filled piece by piece. Pieces begin at multiples of 8 bytes.
 #[derive(Debug)]
 pub struct Arena {
-    /// The first of `room` words of `region`, of which `length` are written. No other arena has them.
+    /// The first of `room` words of `region`, of which `length` are written. No other arena has
+    /// these words.
     start: NonNull<u64>,
     length: usize,
     room: usize,
-    /// Keeps the memory.
+    /// Keeps the memory alive.
     region: Arc<Region>,
 }
 
-// SAFETY: `start` points to words that `cut` gave to this arena alone, and that its `region` keeps alive; only `&mut self`
-// writes them.
+// SAFETY: `cut` gave the words at `start` to this arena alone, and `region` keeps them alive; they
+// are only written through `&mut self`.
 unsafe impl Send for Arena {}
-// SAFETY: through `&self` only words below `length` are read, all of which were written through `&mut self` before.
+// SAFETY: through `&self` only words below `length` are read, which were written through `&mut
+// self`.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// The number of words that a piece of `values` values takes.
+    /// Returns the number of words that `values` values occupy.
     pub fn words_for<T: Pod>(values: usize) -> usize {
         (values * size_of::<T>()).div_ceil(8)
     }
 
-    /// Gets the arena's pages from the system at once, `huge` huge pages among them.
+    /// Populates the arena's pages at once; `huge` is the number of huge pages among them.
     fn populate(&mut self, huge: u32) {
         let room = self.room * size_of::<u64>();
         let before = Instant::now();
-        // SAFETY: `room` words from `start` on are this arena's alone, and `MaybeUninit` may be uninitialised.
+        // SAFETY: the `room` words from `start` on belong to this arena alone, and `MaybeUninit`
+        // may be uninitialized.
         memory::populate(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), room) });
         huge::report(huge, before.elapsed());
     }
@@ -56,10 +60,10 @@ impl Arena {
         let start = self.length;
         let words = Self::words_for::<T>(values.len());
         assert!(words <= self.room - self.length, "an arena has room for its pieces");
-        // SAFETY: the assertion leaves room for `words` words after the first `start` ones, and the
-        // bytes of `values`, all of them initialised because a `Pod` has no padding, fit into
-        // `words` words. The last word is zeroed before, so that it is initialised as a whole. The
-        // memory is the arena's own, so that it does not overlap `values`.
+        // SAFETY: the assertion leaves room for `words` words after the first `start` ones. The
+        // bytes of `values` are initialized, because a `Pod` has no padding, and fit into `words`
+        // words. The last word is zeroed first, so that all of it is initialized. `values` does not
+        // overlap the memory, which belongs to the arena alone.
         unsafe {
             let target = self.start.as_ptr().add(start);
             if words > 0 {
@@ -72,67 +76,72 @@ impl Arena {
         start
     }
 
-    /// `count` values from value number `first` of the piece that begins at word `start`.
+    /// Returns `count` values from value number `first` on of the piece that begins at word
+    /// `start`.
     #[inline]
     pub fn get<T: Pod>(&self, start: usize, first: usize, count: usize) -> &[T] {
         const { assert!(align_of::<T>() <= align_of::<u64>(), "words hold the type") };
         let end = start * 8 + (first + count) * size_of::<T>();
         assert!(end <= self.length * 8, "a piece ends inside its arena");
-        // SAFETY: by the assertion the bytes lie within the first `length` words, which are initialised; any bits are a `T`, and
-        // a word is aligned at least as `T` is, by the assertion in front.
+        // SAFETY: by the assertion, the bytes lie within the first `length` words, which are
+        // initialized. Any bits are a valid `T`, and words are sufficiently aligned by the constant
+        // assertion.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start).cast::<T>().add(first), count) }
     }
 
-    /// Asks the processor to load value number `first` of the piece that begins at word `start` into the cache.
+    /// Prefetches the cache line of value number `first` of the piece that begins at word `start`.
     #[inline]
     pub fn prefetch<T: Pod>(&self, start: usize, first: usize) {
         let address = self.start.as_ptr().wrapping_add(start).cast::<T>().wrapping_add(first);
         crate::cpu::prefetch::line(address.cast());
     }
 
-    /// The bytes of `count` values of `size` bytes each, from value number `first` of the piece that begins at word `start`.
+    /// Returns the bytes of `count` values of `size` bytes each, from value number `first` on of
+    /// the piece that begins at word `start`.
     #[inline]
     pub fn bytes_of(&self, start: usize, first: usize, count: usize, size: usize) -> &[u8] {
         let from = start * 8 + first * size;
         assert!(from + count * size <= self.length * 8, "a piece ends inside its arena");
-        // SAFETY: by the assertion the bytes lie within the first `length` words, which are initialised.
+        // SAFETY: by the assertion, the bytes lie within the first `length` words, which are
+        // initialized.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(from), count * size) }
     }
 }
 
-/// The words of a cache line, aligned like one, so that a look-up reads as few lines as possible.
+/// The words of a cache line, aligned like one, so that a look-up touches as few cache lines as
+/// possible.
 #[repr(align(64))]
 struct Line {
     _words: [u64; STEP],
 }
 
-/// Whole cache lines, which may be uninitialised. Only arenas write and read them, by their own pointers.
+/// Whole cache lines, possibly uninitialized. Only arenas access them, through their own pointers.
 #[derive(Debug)]
 struct Block {
     start: NonNull<MaybeUninit<Line>>,
     lines: usize,
-    /// The memory of a large block. That of a small one is a box of the lines.
+    /// The memory of a large block; a small block is a leaked box of lines.
     pages: Option<Pages>,
-    /// It has not been used since it was allocated.
+    /// Whether the block has not been used yet.
     fresh: bool,
 }
 
-// SAFETY: `start` points to memory that `Block::new` took for this block alone.
+// SAFETY: `start` points to memory that `Block::new` allocated for this block alone.
 unsafe impl Send for Block {}
-// SAFETY: through `&self` a block hands out its address and its size; it neither reads nor writes its memory.
+// SAFETY: through `&self` a block only returns its address and size; it never accesses its memory.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A block of at least `words` words.
+    /// Allocates a block of at least `words` words.
     fn new(words: usize) -> Result<Block> {
         let lines = words.div_ceil(STEP).max(1);
         let size = lines * size_of::<Line>();
-        // A page begins where a cache line does. Without pages, the allocator may still have memory.
+        // Pages are aligned to cache lines. Without pages, the allocator may still have memory.
         if let Some(pages) = Some(size).filter(|&size| size >= pages::LEAST).and_then(Pages::new) {
             return Ok(Block { start: pages.start().cast(), lines, pages: Some(pages), fresh: true });
         }
         let mut memory = room::with_capacity::<MaybeUninit<Line>>(lines, room::CHUNK)?;
-        // SAFETY: there is room for `lines` lines, and a `MaybeUninit` may be uninitialised.
+        // SAFETY: the capacity is `lines`, and a `MaybeUninit` may be uninitialized.
         unsafe { memory.set_len(lines) };
         let memory = Box::leak(memory.into_boxed_slice());
         Ok(Block { start: NonNull::from(memory).cast(), lines, pages: None, fresh: true })
@@ -146,16 +155,17 @@ impl Block {
         self.lines * STEP
     }
 
-    /// Asks for huge pages where they begin in these words, if the block has never been used. Returns their number. The other words
-    /// of such a page may belong to later arenas.
+    /// Asks for the huge pages that begin in these words, if the block has never been used, and
+    /// returns their number. The tail of such a page may belong to later arenas.
     fn ask_for_huge_pages(&self, words: Range<usize>) -> u32 {
         const HUGE: usize = HUGE_PAGE / size_of::<u64>();
         let Some(pages) = self.pages.as_ref().filter(|_| self.fresh) else { return 0 };
         let mut asked = 0;
         for first in (words.start.next_multiple_of(HUGE)..words.end).step_by(HUGE) {
             if first + HUGE <= self.words() {
-                // SAFETY: the block has HUGE words from word `first` on, by the check above. Words are given out in order, and
-                // none after `words.start` has been given to another arena yet. `MaybeUninit` may be uninitialised.
+                // SAFETY: by the check above, the block has HUGE words from word `first` on. Words
+                // are handed out in order, so no other arena has any from `words.start` on yet.
+                // `MaybeUninit` may be uninitialized.
                 let page = unsafe {
                     let start = pages.start().as_ptr().add(first * size_of::<u64>());
                     std::slice::from_raw_parts_mut(start, HUGE_PAGE)
@@ -172,13 +182,13 @@ impl Drop for Block {
         if self.pages.is_some() {
             return;
         }
-        // SAFETY: `Block::new` leaked a box of `lines` elements at `start`, as there are no pages, and this is the only place that
-        // takes it back.
+        // SAFETY: without pages, `Block::new` leaked a box of `lines` elements at `start`; only
+        // this drop takes it back.
         drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(self.start, self.lines).as_ptr()) });
     }
 }
 
-/// Memory for several arenas. Goes back to its recycler when the last of them is dropped.
+/// Memory for several arenas. Returns to its recycler when the last of them is dropped.
 #[derive(Debug)]
 struct Region {
     block: Option<Block>,
@@ -198,7 +208,7 @@ impl Drop for Region {
     }
 }
 
-/// Hands out arenas, and takes back the regions of those that were dropped.
+/// Hands out arenas and recycles the regions of dropped ones.
 #[derive(Debug, Default)]
 pub struct Recycler {
     free_list: Arc<Mutex<FreeList>>,
@@ -206,24 +216,24 @@ pub struct Recycler {
 
 #[derive(Debug, Default)]
 struct FreeList {
-    /// Blocks that wait to be used again, the oldest one at the front.
+    /// Blocks to reuse, the oldest one at the front.
     idle: VecDeque<Block>,
     idle_words: usize,
-    /// The region that arenas are cut from, and the number of its words that are in use.
+    /// The region that arenas are cut from, and the number of its words in use.
     current: Option<(Arc<Region>, usize)>,
-    /// Words of all regions in use, and the largest number they ever had.
+    /// Words of all regions in use, and their maximum so far.
     lent: usize,
     peak: usize,
 }
 
-/// The size of the largest regions that arenas share, in words: 8 MiB.
+/// Maximum size of a region that arenas share, in words: 8 MiB.
 const LARGEST: usize = 1 << 20;
 
-/// Arenas begin at multiples of this number of words: a cache line.
+/// Alignment of arenas in words: a cache line.
 const STEP: usize = 8;
 
 impl Recycler {
-    /// An empty arena with room for `words` words, all of which are going to be written.
+    /// Returns an empty arena with room for `words` words, all of which will be written.
     pub fn take(&self, words: usize) -> Result<Arena> {
         let (mut arena, huge) = self.cut(words)?;
         if arena.region.block.as_ref().is_some_and(|block| block.fresh) {
@@ -232,13 +242,13 @@ impl Recycler {
         Ok(arena)
     }
 
-    /// Bytes of all regions, in use or idle.
+    /// Returns the bytes of all regions, in use or idle.
     pub fn bytes(&self) -> u64 {
         let list = self.free_list.lock();
         ((list.lent + list.idle_words) * size_of::<u64>()) as u64
     }
 
-    /// An arena, and the number of huge pages that begin in it.
+    /// Returns an arena and the number of huge pages that begin in it.
     fn cut(&self, words: usize) -> Result<(Arena, u32)> {
         let room = words.next_multiple_of(STEP);
         let mut list = self.free_list.lock();
@@ -259,28 +269,30 @@ impl Recycler {
     }
 }
 
-/// The number of words of a region.
+/// Returns the number of words of a region.
 fn arena_words(region: &Region) -> usize {
     region.block.as_ref().map_or(0, Block::words)
 }
 
-/// The words `used .. used + room` of a region, if it has them, and the number of huge pages that begin in them. These are asked for
-/// while the free list is locked, so before another thread writes to a later part of such a page.
+/// Cuts the words `used .. used + room` from a region, if it has them, and returns the number of
+/// huge pages that begin in them. The caller holds the lock of the free list, so the huge pages are
+/// requested before another thread writes to a later part of them.
 fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<(Arena, u32)> {
     let block = region.block.as_ref()?;
     if room > block.words() - used {
         return None;
     }
-    // SAFETY: `room <= words - used` was checked without underflow, because a region never gives out more words than it has; so
-    // `used` words lie within the block.
+    // SAFETY: `room <= words - used` was checked above. The subtraction cannot underflow, because a
+    // region never hands out more words than it has, so `used` words lie within the block.
     let start = unsafe { block.start().add(used) };
     let arena = Arena { start: NonNull::new(start)?, length: 0, room, region: Arc::clone(region) };
     Some((arena, block.ask_for_huge_pages(used..used + room)))
 }
 
 impl FreeList {
-    /// A region with room for `room` words: an idle one that has about as many or can be shared, or a new one. A new one is
-    /// shared as soon as an eighth of the data in memory holds several arenas.
+    /// Returns a region with room for `room` words: an idle one of about that size or large enough
+    /// to share, or a new one. A new region is shared if an eighth of the data in memory could hold
+    /// several such arenas.
     fn region(&mut self, room: usize, free_list: Weak<Mutex<FreeList>>) -> Result<Region> {
         let fits = |block: &Block| {
             let words = block.words();
@@ -295,7 +307,8 @@ impl FreeList {
                 let shared = (self.lent / 8).clamp(1, LARGEST).next_power_of_two();
                 // Some spare words make regions of nearly equal sizes interchangeable.
                 let words = if shared / 4 >= room { shared } else { room + room / 32 };
-                // Idle blocks that do not fit are freed: all blocks together take no more than was ever in use.
+                // Free idle blocks that do not fit, so that all blocks together never exceed the
+                // peak usage.
                 while self.lent + self.idle_words + words > self.peak {
                     let Some(block) = self.idle.pop_front() else { break };
                     self.idle_words -= block.words();
@@ -314,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_back_as_they_went_in() {
+    fn pieces_round_trip() {
         let mut arena = Recycler::default().take(8).expect("memory");
         let floats = arena.push(&[1.0f32, 2.0, 3.0]);
         let none = arena.push::<f64>(&[]);
@@ -328,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_used_again() {
+    fn regions_are_reused() {
         let recycler = Recycler::default();
         let first = recycler.take(10_000).expect("memory");
         let address = first.start;
@@ -337,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn arenas_share_regions_and_never_words() {
+    fn arenas_share_regions_but_not_words() {
         let recycler = Recycler::default();
         let mut arenas: VecDeque<(u64, Arena)> = VecDeque::new();
         for number in 0..2000 {

@@ -1,10 +1,10 @@
-//! Values that are not finite numbers: infinities and NaN.
+//! Counts values that are not finite: infinities and NaN.
 
 use super::Value;
 use super::narrow::BLOCK;
 use crate::cpu::processor::{InstructionSet, Processor, dispatch};
 
-/// The number of values that are infinite or NaN.
+/// Returns the number of values that are infinite or NaN.
 pub fn count_not_finite<T: Value>(values: &[T]) -> u64 {
     count(Processor::detect(), values)
 }
@@ -14,8 +14,7 @@ dispatch! {
     fn count<T: Value>(values: &[T]) -> u64 = count_with;
 }
 
-/// Blocks are tested as a whole, which compiles to vector instructions; nearly all of them are
-/// finite.
+/// Tests whole blocks first, which compiles to vector instructions; nearly all blocks are finite.
 #[inline(always)]
 fn count_with<T: Value, S: InstructionSet>(_: S, values: &[T]) -> u64 {
     let mut count = 0;
@@ -33,7 +32,7 @@ mod tests {
 
     fn found<T: Value>(special: [T; 4]) -> u64 {
         let mut values: Vec<T> = (0..1000u16).map(T::from_u16).collect();
-        // In the first block, at both sides of a block's end, and as the last value.
+        // In the first block, on both sides of a block boundary, and at the end.
         for (place, value) in [0, BLOCK - 1, BLOCK, 999].into_iter().zip(special) {
             values[place] = value;
         }

@@ -1,14 +1,15 @@
-//! Implied data: what is equal for all sequences and so is not stored at all.
+//! Implied data: values and offsets that are equal for all sequences, and thus not stored at all.
 //!
-//! Samples of one entry each, as words and labels have, only name an index: their values are all 1, and their offsets count
-//! up by one. Both are read from tables that all chunks share.
+//! Samples with one entry each, such as words and labels, only name an index: all values are 1, and
+//! the offsets count up by one. Both are read from tables shared by all chunks.
 
 use super::Value;
 use super::narrow::BLOCK;
 use crate::Result;
 use crate::memory::room;
 
-/// The largest number of samples, and of entries, of a sequence whose data may be implied: the tables' length.
+/// Length of the tables: the maximum number of samples, and of entries, of a sequence whose data
+/// may be implied.
 pub const LONGEST: usize = 4095;
 
 static FLOATS: [f32; LONGEST] = [1.0; LONGEST];
@@ -23,7 +24,8 @@ static OFFSETS: [u32; LONGEST + 1] = {
     offsets
 };
 
-/// `count` values of 1 as bytes; each value has `size` bytes, 4 or 8. At most [`LONGEST`].
+/// Returns the bytes of `count` values of 1, of `size` bytes each (4 or 8). `count` is at most
+/// [`LONGEST`].
 #[inline]
 pub fn ones(count: usize, size: usize) -> &'static [u8] {
     if size == size_of::<f32>() {
@@ -33,14 +35,15 @@ pub fn ones(count: usize, size: usize) -> &'static [u8] {
     }
 }
 
-/// The offsets of `samples` samples of one entry each: 0 to `samples`, at most [`LONGEST`].
+/// Returns the offsets of `samples` samples with one entry each: 0 to `samples`, which is at most
+/// [`LONGEST`].
 #[inline]
 pub fn offsets(samples: usize) -> &'static [u32] {
     &OFFSETS[..=samples]
 }
 
-/// The offsets of sequences of one entry for each sample, where sequences may be longer than [`LONGEST`], as the labels of
-/// utterances are: one table for all sequences of a chunk. Such a sequence is this view:
+/// Offsets for sequences with one entry per sample that may be longer than [`LONGEST`], such as the
+/// labels of utterances: one table for all sequences of a chunk. Such a sequence is this view:
 ///
 /// ```ignore
 /// SequenceView {
@@ -48,46 +51,49 @@ pub fn offsets(samples: usize) -> &'static [u32] {
 ///     values: &[],
 ///     form: ValueForm::Ones,
 ///     kind: ViewKind::Sparse(SparseView {
-///         indices,                                        // of one class for each sample
-///         narrow: true,                                   // in 2 bytes each
-///         offsets: self.offsets.get(samples as usize)?,   // with `Offsets::new(longest)` when the chunk was made
+///         indices,                                        // one class per sample
+///         narrow: true,                                   // stored in 2 bytes each
+///         offsets: self.offsets.get(samples)?,            // from `Offsets::new(longest)`
 ///         single: true,
 ///     }),
 /// }
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Offsets {
-    /// Has no entries if the common table suffices.
+    /// Empty if the shared table suffices.
     own: Vec<u32>,
 }
 
 impl Offsets {
-    /// For sequences of at most `longest` samples.
+    /// Creates offsets for sequences of at most `longest` samples.
     pub fn new(longest: u32) -> Result<Offsets> {
         let is_short = longest as usize <= LONGEST;
         Ok(Offsets { own: if is_short { Vec::new() } else { room::collect(0..=longest, room::CHUNK)? } })
     }
 
-    /// The offsets of `samples` samples of one entry each: 0 to `samples`. `None` if that is more than the longest sequence.
+    /// Returns the offsets of `samples` samples with one entry each: 0 to `samples`. `None` if that
+    /// exceeds the longest sequence.
     #[inline]
     pub fn get(&self, samples: u32) -> Option<&[u32]> {
         let table = if self.own.is_empty() { &OFFSETS[..] } else { &self.own };
         table.get(..=samples as usize)
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the memory that it holds, in bytes.
     pub fn memory(&self) -> usize {
         size_of_val(self.own.as_slice())
     }
 }
 
-/// Whether all values are 1. Tests many values before it branches, so that the compiler uses vector instructions.
+/// Returns whether all values are 1. Tests many values per branch, so that the compiler vectorizes
+/// it.
 pub fn are_ones<T: Value>(values: &[T]) -> bool {
     let one = T::from_u16(1);
     values.chunks(BLOCK).all(|values| values.iter().fold(true, |same, &value| same & (value == one)))
 }
 
-/// Whether these are the offsets of samples of one entry each. Tests like [`are_ones`].
+/// Returns whether these are the offsets of samples with one entry each. Vectorized like
+/// [`are_ones`].
 pub fn are_single(offsets: &[u32]) -> bool {
     offsets.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(offsets, first)| {
         offsets.iter().zip(first..).fold(true, |same, (&offset, number)| same & (offset == number))

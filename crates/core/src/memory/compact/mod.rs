@@ -1,17 +1,20 @@
-//! Compact storage: how chunks keep their values and indices in less memory than minibatches do.
+//! Compact storage: chunks keep values and indices in less memory than minibatches do.
 //!
-//! Loading waits for memory that was never written before, and packing for memory that no cache holds. So each form
-//! that takes fewer bytes shortens both, as long as widening on the way into the minibatch is cheap:
+//! Loading is bound by writes to fresh memory, and packing by memory that is not in any cache. So
+//! every form with fewer bytes shortens both, provided that widening into the minibatch is cheap:
 //!
-//! | module | what is stored | instead of | shortens |
-//! | --- | --- | --- | --- |
-//! | [`narrow`] | whole values from 0 to 255 as `u8`, indices below 65536 as `u16` | 4 or 8 bytes | the first sweep over 784 pixels a sample by a third, over bags of words by a sixth |
-//! | [`decimal`] | values with a fixed number of decimals, and whole numbers, in 1 to 3 bytes | 4 bytes | memory of a window by a quarter to three quarters, and the first sweep with it where 1 or 2 bytes suffice |
-//! | [`implied`], [`ValueForm::Ones`] | values that are all 1, and offsets of samples with one entry each: nothing | 4 or 8 bytes each | memory of words and labels to a third |
-//! | [`arena`] | the arrays of a segment, one after the other in recycled memory | one allocation each | first writes to fresh pages, up to ten times as slow |
+//! - [`narrow`]: integers from 0 to 255 as `u8` instead of 4 or 8 bytes, indices below 65536 as
+//!   `u16`. A first sweep over samples of 784 pixels is a third shorter.
+//! - [`decimal`]: values with a fixed number of decimals, and integers, in 1 to 3 bytes each. A
+//!   window takes 25 to 75 % less memory; sweeps are shorter where 1 or 2 bytes suffice.
+//! - [`implied`], [`ValueForm::Ones`]: nothing instead of 4 or 8 bytes for values that are all 1,
+//!   and for the offsets of samples with one entry each. Words and labels take a third of the
+//!   memory.
+//! - [`arena`]: the arrays of a segment share one piece of recycled memory, instead of one
+//!   allocation each, which avoids writes to fresh pages.
 //!
-//! Each module has the encoder and the decoder side by side; [`widen`] is what the packer calls. Whatever is stored
-//! comes back to the bit, or it is stored in its full width.
+//! Each module contains both the encoder and the decoder; the packer calls [`widen`]. All forms
+//! round-trip exactly; data that would not are stored in their full width.
 
 pub mod arena;
 pub mod decimal;
@@ -23,17 +26,18 @@ pub mod widen;
 use crate::stream::ElementType;
 use decimal::Decimals;
 
-/// A type of value: `f32` or `f64`.
+/// A floating-point type of values: `f32` or `f64`.
 pub trait Value: bytemuck::Pod + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
-    /// The nearest value, ties to even.
+    /// Returns the nearest value, ties to even.
     fn from_f64(number: f64) -> Self;
-    /// The value of a small integer, which is exact.
+    /// Returns the value of a small integer, which is exact.
     fn from_u16(number: u16) -> Self;
-    /// The nearest value to an integer, ties to even.
+    /// Returns the nearest value to an integer, ties to even.
     fn from_i32(number: i32) -> Self;
-    /// The value with the other sign, also of zero, if the lowest bit is set. Signs are as good as random: no branch.
+    /// Flips the sign, also of zero, if the lowest bit is set. Branchless, because signs are
+    /// unpredictable.
     fn negated_if(self, bit: u64) -> Self;
-    /// Whether it is neither infinite nor NaN.
+    /// Returns whether the value is neither infinite nor NaN.
     fn is_finite(self) -> bool;
 }
 
@@ -83,27 +87,28 @@ impl Value for f64 {
     }
 }
 
-/// How values are stored. Each sequence of a stream may have a form of its own; the packer widens
-/// all of them to the stream's element type.
+/// The storage form of values. Each sequence of a stream may have a different form; the packer
+/// widens them to the stream's element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueForm {
-    /// With all bytes of their type.
+    /// The full width of their type.
     Whole,
-    /// Whole numbers from 0 to 255 as `u8`, of `f32` or `f64`, dense or sparse.
+    /// `f32` or `f64` values, dense or sparse, that are integers from 0 to 255, as `u8`.
     Byte,
-    /// `f32` values with a limited number of decimals, in 1 to 3 bytes each. Not for streams of
-    /// `f64`.
+    /// `f32` values with a limited number of decimals, in 1 to 3 bytes each. Not for `f64` streams.
     Decimal(Decimals),
-    /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
+    /// Nothing: every value of a sparse stream is 1. `values` is empty, and the number of values is
+    /// the number of indices.
     Ones,
-    /// Integers of a stream of `i32` or `i64` as `u16`: numbers of classes.
+    /// Class numbers of an `i32` or `i64` stream, as `u16`.
     Narrow,
-    /// Integers of a stream of `i64` as `i32`.
+    /// Integers of an `i64` stream, as `i32`.
     Int,
 }
 
 impl ValueForm {
-    /// The form in which integers of this type have `i32` indices, or `u16` ones if `is_narrow`.
+    /// Returns the form of integers of type `element` that are stored as `i32`, or as `u16` if
+    /// `is_narrow`.
     pub fn of_indices(element: ElementType, is_narrow: bool) -> ValueForm {
         match (is_narrow, element) {
             (true, _) => ValueForm::Narrow,
@@ -112,7 +117,7 @@ impl ValueForm {
         }
     }
 
-    /// Whether values of this type may be stored so.
+    /// Returns whether values of this type may have this form.
     pub fn suits(self, element: ElementType) -> bool {
         match self {
             ValueForm::Whole => true,
@@ -123,7 +128,7 @@ impl ValueForm {
         }
     }
 
-    /// Bytes of a stored value whose type takes `element` bytes.
+    /// Returns the stored size in bytes of a value whose type takes `element` bytes.
     #[inline(always)]
     pub fn size(self, element: usize) -> usize {
         match self {

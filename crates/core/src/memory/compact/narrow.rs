@@ -1,6 +1,6 @@
-//! Narrow numbers: whole values from 0 to 255 as `u8`, and indices below 65536 as `u16`.
+//! Narrow numbers: integral values from 0 to 255 as `u8`, and indices below 65536 as `u16`.
 //!
-//! Pixels, counts and other whole numbers then take a quarter of their memory, and most indices half.
+//! Pixels, counts and other integers then take a quarter of the memory, and most indices half.
 
 use super::decimal::{self, Decimals};
 use super::{Value, ValueForm};
@@ -8,24 +8,25 @@ use crate::Result;
 use crate::cpu::processor::{InstructionSet, Processor, dispatch};
 use crate::memory::room;
 
-/// Numbers that are tested together: enough for vector instructions to pay, few enough to give up early.
+/// Number of values tested together: large enough for vector instructions, small enough to give up
+/// early.
 pub(super) const BLOCK: usize = 256;
 
-/// Types of value that can be stored narrow.
+/// Value types with a narrow form.
 pub trait Narrow: Value {
-    /// The number as `u8` if it is whole and not too large; something else if not.
+    /// Returns the number as `u8` if it is an integer in range, and an arbitrary byte otherwise.
     fn guess(self) -> u8;
 
-    /// Whether `guess` stands for exactly this number.
+    /// Returns whether `guess` represents exactly this number.
     fn is(self, guess: u8) -> bool;
 
-    /// Stores values as [`decimal::store`] does, if all of them can be; returns how.
+    /// Stores values like [`decimal::store`], if all of them fit, and returns the format.
     fn store_decimals(values: &[Self], widest: usize, stored: &mut Vec<u8>) -> Result<Option<Decimals>>;
 }
 
 impl Narrow for f32 {
-    // The sum of 2^23 and such a number has the number as its lowest bits. Unlike a conversion, whose result depends on
-    // the range, the addition is compiled to vector instructions.
+    // Adding 2^23 to such a number leaves the number in the lowest bits of the sum. Unlike a
+    // conversion, which saturates, the addition compiles to vector instructions.
     #[inline(always)]
     fn guess(self) -> u8 {
         (self + 8_388_608.0).to_bits() as u8
@@ -57,8 +58,9 @@ impl Narrow for f64 {
     }
 }
 
-/// Stores values in the narrowest form that keeps all of them to the bit, and returns the form; with
-/// [`ValueForm::Whole`] nothing of use is stored. `widest`: most bytes of a value that is stored as [`decimal`] does, 0 if none may be.
+/// Stores values in the narrowest form that represents all of them exactly, and returns the form;
+/// with [`ValueForm::Whole`], the content of `stored` is useless. `widest` is the maximum size of a
+/// [`decimal`] in bytes, or 0 to forbid decimals.
 pub fn store_values<T: Narrow>(values: &[T], widest: usize, stored: &mut Vec<u8>) -> Result<ValueForm> {
     if store_bytes(Processor::detect(), values, stored)? {
         return Ok(ValueForm::Byte);
@@ -68,11 +70,11 @@ pub fn store_values<T: Narrow>(values: &[T], widest: usize, stored: &mut Vec<u8>
 }
 
 dispatch! {
-    /// Stores values as `u8`, if all of them can be: 0.14 ns a value with AVX-512, 0.34 with AVX2, 0.5 without.
+    /// Stores values as `u8`, if all of them fit.
     fn store_bytes<T: Narrow>(values: &[T], stored: &mut Vec<u8>) -> Result<bool> = store_bytes_with;
 }
 
-/// See [`store_bytes`]. The compiler makes vector instructions of it.
+/// See [`store_bytes`]. Written so that the compiler vectorizes it.
 #[inline(always)]
 fn store_bytes_with<T: Narrow, S: InstructionSet>(_: S, values: &[T], stored: &mut Vec<u8>) -> Result<bool> {
     stored.clear();
@@ -87,7 +89,7 @@ fn store_bytes_with<T: Narrow, S: InstructionSet>(_: S, values: &[T], stored: &m
     Ok(true)
 }
 
-/// Stores indices as `u16`, if all of them can be.
+/// Stores indices as `u16`, if all of them fit.
 pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> Result<bool> {
     stored.clear();
     for block in indices.chunks(BLOCK) {
@@ -102,11 +104,11 @@ pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> Result<bool> {
 
 /// A stored number that takes `N` bytes in a minibatch.
 pub trait Stored<const N: usize>: Copy {
-    /// The number as it is in the minibatch, in native byte order.
+    /// Returns the number as it is in the minibatch, in native byte order.
     fn widen(self) -> [u8; N];
 }
 
-/// A number in its full width.
+/// A number that is stored in full width.
 impl<const N: usize> Stored<N> for [u8; N] {
     #[inline(always)]
     fn widen(self) -> [u8; N] {
@@ -114,7 +116,7 @@ impl<const N: usize> Stored<N> for [u8; N] {
     }
 }
 
-/// A value that becomes an `f32`.
+/// A value that widens to `f32`.
 impl Stored<4> for u8 {
     #[inline(always)]
     fn widen(self) -> [u8; 4] {
@@ -122,7 +124,7 @@ impl Stored<4> for u8 {
     }
 }
 
-/// A value that becomes an `f64`.
+/// A value that widens to `f64`.
 impl Stored<8> for u8 {
     #[inline(always)]
     fn widen(self) -> [u8; 8] {
@@ -135,7 +137,7 @@ impl Stored<8> for u8 {
 pub struct One;
 
 impl One {
-    /// More of them than any sequence has values.
+    /// More than the values of any sequence.
     pub const EVER: &[One] = &[One; usize::MAX];
 }
 
@@ -153,7 +155,7 @@ impl Stored<8> for One {
     }
 }
 
-/// An index that becomes an `i32`.
+/// An index that widens to `i32`.
 impl Stored<4> for [u8; 2] {
     #[inline(always)]
     fn widen(self) -> [u8; 4] {
@@ -161,7 +163,7 @@ impl Stored<4> for [u8; 2] {
     }
 }
 
-/// Widens numbers, as many as there are in `source` and fit into `target`.
+/// Widens numbers, until `source` ends or `target` is full.
 #[inline(always)]
 pub fn load<const N: usize, S: Stored<N>>(target: &mut [u8], source: &[S]) {
     for (target, source) in target.as_chunks_mut::<N>().0.iter_mut().zip(source) {

@@ -1,10 +1,11 @@
-//! What the packer calls: copying stored values and indices into a minibatch, in the form that the minibatch has.
+//! Copies stored values and indices into a minibatch in full width, for the packer.
 
 use super::narrow::load;
 use super::{ValueForm, decimal};
 use crate::cpu::processor::InstructionSet;
 
-/// Copies bytes between slices of equal length. What a few registers hold is copied without a call of `memcpy`.
+/// Copies bytes between slices of equal length. A few registers' worth is copied without calling
+/// `memcpy`.
 #[inline(always)]
 fn copy(target: &mut [u8], source: &[u8]) {
     match source.len() {
@@ -16,7 +17,8 @@ fn copy(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// Copies slices of equal length, of at least `N` bytes and at most twice as many: the first and the last `N` of them, which may overlap.
+/// Copies slices of equal length, `N` to `2 * N` bytes: the first `N` and the last `N` bytes, which
+/// may overlap.
 #[inline(always)]
 pub fn ends<const N: usize>(target: &mut [u8], source: &[u8]) {
     if let (Some(first), Some(target)) = (source.first_chunk::<N>(), target.first_chunk_mut()) {
@@ -27,7 +29,7 @@ pub fn ends<const N: usize>(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// Copies values that are stored in `form` and take `element` bytes each in the minibatch.
+/// Copies values stored in `form`, which take `element` bytes each in the minibatch.
 #[inline(always)]
 pub fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) {
     match (form, element) {
@@ -51,8 +53,8 @@ fn integers<const N: usize, I: Into<i64>>(target: &mut [u8], source: &[u8], inte
     }
 }
 
-/// [`values`], inlined into a function that is compiled for these instructions. More may follow in `source` than is copied: its first
-/// `bytes` bytes.
+/// [`values`], inlined into a function that is compiled for this instruction set. `source` may
+/// extend beyond the `bytes` bytes to copy.
 #[inline(always)]
 pub fn values_by(
     instructions: impl InstructionSet,
@@ -63,7 +65,7 @@ pub fn values_by(
     element: usize,
 ) {
     match form {
-        // Reading a few bytes more is faster than not to.
+        // Not cut to `bytes`: reading a little more is faster.
         ValueForm::Decimal(decimals) => decimal::load_by(instructions, target, source, decimals),
         _ => values(target, &source[..bytes], form, element),
     }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrow_numbers_get_all_their_bytes() {
+    fn narrow_numbers_are_widened() {
         let all: Vec<u8> = (0..=255).collect();
         let (mut floats, mut doubles) = (vec![9; 4 * 256], vec![9; 8 * 256]);
         super::values(&mut floats, &all, ValueForm::Byte, 4);

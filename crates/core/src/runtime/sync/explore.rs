@@ -1,4 +1,4 @@
-//! Running a test under many schedules.
+//! Runs a test under many schedules.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 /// Environment variable with the number of schedules of each test.
 const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
 
-/// How many there are without it: of a test of a single protocol, and of a test of whole readers.
-/// The long form has a hundred times as many.
+/// Default number of schedules: of a test of a single protocol, and of a test of whole readers. The
+/// long form has a hundred times as many.
 const DEFAULT: u64 = 1000;
 const DEFAULT_OF_READERS: u64 = 250;
 
-/// A tenth of the schedules of a test that has them in their order.
+/// A tenth of the default number of schedules of an exhaustive test.
 const DEFAULT_OF_ALL: u64 = 5000;
 
 /// Environment variable with the seed of the first schedule.
@@ -21,15 +21,14 @@ const SEED: &str = "CNTK_READER_SCHEDULE_SEED";
 /// Bytes of a thread's stack: opening a reader takes more than Shuttle's default.
 const STACK: usize = 1 << 20;
 
-/// Steps after which a schedule counts as one that never ends.
-const MOST_STEPS: usize = 1_000_000;
+/// Number of steps after which a schedule counts as endless.
+const MAX_STEPS: usize = 1_000_000;
 
-/// Schedules of a test of whole readers, at most: each takes some hundred times as long as one of a
-/// single protocol.
-const MOST_OF_READERS: u64 = 10_000;
+/// Maximum number of schedules of a test of whole readers: each takes some hundred times as long as
+/// one of a single protocol.
+const MAX_OF_READERS: u64 = 10_000;
 
-/// Thread switches at chosen places that the second half of the schedules has. Most faults take two
-/// or three.
+/// Number of priority changes in the second half of the schedules. Most bugs need two or three.
 const DEPTH: usize = 3;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -39,21 +38,21 @@ fn number(variable: &str, default: u64) -> u64 {
 fn run<T: Fn() + Send + Sync + 'static>(scheduler: impl Scheduler + 'static, test: &Arc<T>) -> usize {
     let mut config = Config::new();
     config.stack_size = STACK;
-    config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
+    config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.silence_warnings = true;
     let test = Arc::clone(test);
     Runner::new(scheduler, config).run(move || test())
 }
 
-/// Runs a test under random schedules: half of them choose the next thread anew at each step, half
-/// run the threads by random priorities that change at a few places.
+/// Runs a test under random schedules: half of them choose the next thread at random at each step,
+/// the other half run the threads by random priorities that change at a few places.
 pub fn random(what: &str, test: impl Fn() + Send + Sync + 'static) {
     random_times(what, number(SCHEDULES, DEFAULT), test);
 }
 
 /// [`random`] for whole readers.
 pub fn random_readers(what: &str, test: impl Fn() + Send + Sync + 'static) {
-    random_times(what, number(SCHEDULES, DEFAULT_OF_READERS).min(MOST_OF_READERS), test);
+    random_times(what, number(SCHEDULES, DEFAULT_OF_READERS).min(MAX_OF_READERS), test);
 }
 
 fn random_times(what: &str, schedules: u64, test: impl Fn() + Send + Sync + 'static) {
@@ -65,7 +64,7 @@ fn random_times(what: &str, schedules: u64, test: impl Fn() + Send + Sync + 'sta
     println!("schedules: {what}: {done} of random order, seed {seed}");
 }
 
-/// Runs a test under every schedule that there is, or the first ten times [`SCHEDULES`] of them.
+/// Runs a test under every possible schedule, or the first ten times [`SCHEDULES`] of them.
 pub fn all(what: &str, test: impl Fn() + Send + Sync + 'static) {
     let most = 10 * number(SCHEDULES, DEFAULT_OF_ALL) as usize;
     let done = run(DfsScheduler::new(Some(most), false), &Arc::new(test));

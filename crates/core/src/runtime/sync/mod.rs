@@ -1,13 +1,15 @@
-//! What the protocols between the library's threads are made of: locks, condition variables, channels and threads.
+//! Primitives of the protocols between the library's threads: locks, condition variables, channels
+//! and threads.
 //!
-//! Everywhere but in one kind of test they are the standard library's, those of
-//! [`crate::runtime::lock`] among them. Compiled with `--cfg shuttle` (`cargo xtask schedules`),
-//! they are those of Shuttle, which runs the threads of a test one at a time, in an order that it
-//! chooses anew for each run: it finds deadlocks, lost wake-ups and lost items that need an
-//! unlikely order, and names the seed that brings the order back. In that model no time passes: a
-//! wait with a time limit only ends by a wake-up, so a time limit hides no lost one.
+//! Normally they come from the standard library, partly through [`crate::runtime::lock`]. With
+//! `--cfg shuttle` (`cargo xtask schedules`) they come from Shuttle, which runs the threads of a
+//! test one at a time, in an order that it chooses anew for each run: it finds deadlocks, lost
+//! wake-ups and lost items that need an unlikely order, and reports the seed that reproduces the
+//! order. No time passes in that model: a wait with a timeout only ends by a wake-up, so timeouts
+//! do not hide lost wake-ups.
 //!
-//! Locks that are never held while another thread is waited for need not be these: no protocol depends on them.
+//! Locks that are never held while waiting for another thread need not be these: no protocol
+//! depends on them.
 
 #[cfg(shuttle)]
 pub mod explore;

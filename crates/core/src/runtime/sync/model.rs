@@ -1,5 +1,5 @@
-//! The model: the interface of [`crate::runtime::lock`] over Shuttle's primitives, and a pool of
-//! threads with the part of rayon's interface that [`crate::runtime::pool`] uses.
+//! The model: the interface of [`crate::runtime::lock`] over Shuttle's primitives, and a thread
+//! pool with the part of rayon's interface that [`crate::runtime::pool`] uses.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -11,12 +11,12 @@ use thread::ThreadId;
 use shuttle::sync;
 pub use shuttle::{sync::mpsc, thread};
 
-/// The model has no such question. Without time, a thread is joined until it has ended.
+/// Always true: Shuttle cannot tell, and joining takes no time in the model.
 pub fn is_finished(_thread: &thread::JoinHandle<()>) -> bool {
     true
 }
 
-/// Threads that share the scan of a file.
+/// Returns the number of threads that share the scan of a file.
 pub fn current_threads() -> usize {
     3
 }
@@ -31,13 +31,13 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
 
 crate::runtime::lock::locks!(sync);
 
-/// A pool of threads that start jobs in the order in which they were given.
-pub struct ThreadPool(Arc<Shared>);
+/// A thread pool that starts jobs in the order given.
+pub struct ThreadPool(Arc<PoolInner>);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Shared {
+struct PoolInner {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -49,7 +49,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// Starts the pool. If a thread cannot be started, those that were end.
+/// Starts the pool. If a thread cannot be started, the started ones end.
 pub fn thread_pool(
     threads: usize,
     mut start: impl FnMut(usize, Job) -> io::Result<()>,
@@ -68,12 +68,12 @@ impl ThreadPool {
         self.0.changed.notify_all();
     }
 
-    /// In the model the work runs on the thread that asks for it.
+    /// In the model, the work runs on the calling thread.
     pub fn install<R>(&self, work: impl FnOnce() -> R) -> R {
         work()
     }
 
-    /// Runs one job if there is any. `None` on threads that are not the pool's.
+    /// Runs one job if there is any. Returns `None` on threads outside the pool.
     pub fn yield_now(&self) -> Option<rayon::Yield> {
         let mut queue = self.0.queue.lock();
         if !queue.threads.contains(&thread::current().id()) {
@@ -90,7 +90,7 @@ impl ThreadPool {
     }
 }
 
-impl Shared {
+impl PoolInner {
     fn work(&self) {
         let mut queue = self.queue.lock();
         queue.threads.push(thread::current().id());
@@ -115,14 +115,14 @@ impl fmt::Debug for ThreadPool {
 }
 
 impl Drop for ThreadPool {
-    /// The threads end once no jobs are left; nobody waits for them.
+    /// The threads end once no jobs are left; they are not joined.
     fn drop(&mut self) {
         self.0.queue.lock().is_closed = true;
         self.0.changed.notify_all();
     }
 }
 
-/// In the model no time passes, so nobody waits a short time.
+/// No time passes in the model, so this only polls once.
 pub fn spin(is_done: impl Fn() -> bool) -> bool {
     is_done()
 }

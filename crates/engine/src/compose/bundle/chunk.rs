@@ -1,4 +1,5 @@
-//! A loaded chunk of a bundle: the primary's chunk and its partners. It copies nothing and hands out their views.
+//! A loaded chunk of a bundle: the primary's chunk and its partners. Hands out their views without
+//! copying.
 
 use super::join::Join;
 use cntk_reader_core::format::fetch::Parts;
@@ -9,14 +10,15 @@ use cntk_reader_core::sequence::ChunkId;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
-/// Where a bundle's streams and sequences come from. The bundle shares it with its chunks.
+/// Maps a bundle's streams and sequences to its members. Shared by the bundle and its chunks.
 pub struct BundleMap {
     pub join: Join,
-    /// For each stream of the bundle: the member it comes from, and its number there.
+    /// For each stream of the bundle, its member and its number in that member.
     pub routes: Vec<(usize, usize)>,
-    /// For each member: the number of its first stream in the bundle.
+    /// For each member, the number of its first stream in the bundle.
     pub firsts: Vec<usize>,
-    /// For each stream: each sequence's one sample is repeated as often as the first stream has samples
+    /// For each stream, whether a sequence's single sample is repeated to match the first stream's
+    /// length
     /// ([`SequenceFacts::is_expanded`](cntk_reader_core::format::SequenceFacts::is_expanded)).
     pub expanded: Vec<bool>,
 }
@@ -26,17 +28,18 @@ pub struct BundleChunk {
     map: Arc<BundleMap>,
     id: ChunkId,
     primary: Arc<dyn Chunk>,
-    /// For each secondary member: its chunks that have the partners, in the order of the join.
+    /// For each secondary member, its chunks that hold the partners, in the order of the join.
     partners: Vec<Vec<Arc<dyn Chunk>>>,
-    /// The loads of the secondary chunks, which other bundled chunks find as long as they are here.
+    /// The loads of the secondary chunks, kept alive so that other bundled chunks can share them.
     _shared: Arc<[Load]>,
-    /// For each secondary chunk, in the order of [`BundleChunk::parts`]: this chunk was the one
-    /// that counted its errors.
+    /// For each secondary chunk, in the order of [`BundleChunk::parts`], whether this chunk counted
+    /// its errors.
     counted: Mutex<Vec<bool>>,
 }
 
 impl BundleChunk {
-    /// `chunks`: the primary's chunk, and those of the secondaries in order. `shared` are the loads of the latter.
+    /// Creates a bundled chunk. `chunks` holds the primary's chunk, then the secondaries' chunks in
+    /// order; `shared` holds the loads of the latter.
     pub fn new(map: &Arc<BundleMap>, id: ChunkId, chunks: &[Arc<dyn Chunk>], shared: &Arc<[Load]>) -> Self {
         let mut rest = chunks[1..].iter().cloned();
         let joined = &map.join.chunks[id as usize];
@@ -51,7 +54,7 @@ impl BundleChunk {
         }
     }
 
-    /// The secondary chunks in order.
+    /// Iterates over the secondary chunks in order.
     fn parts(&self) -> impl Iterator<Item = &dyn Chunk> {
         self.partners.iter().flatten().map(|part| &**part)
     }
@@ -106,7 +109,8 @@ impl Chunk for BundleChunk {
         self.map.expanded[stream]
     }
 
-    /// Nothing: a hint would have to find the sequence's partners first, as the look-up does.
+    /// Does nothing: a hint would first have to find the sequence's partners, which is most of the
+    /// work.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
@@ -129,14 +133,15 @@ impl Chunk for BundleChunk {
         self
     }
 
-    /// `None`: the members' sequences are known before they are loaded.
+    /// Returns `None`: the members' sequences are known before loading.
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }
 }
 
 impl ChunkErrors for BundleChunk {
-    /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
+    /// Counts errors. Those of a secondary chunk count once, with the first bundled chunk that uses
+    /// it.
     fn commit(&self) -> Result<()> {
         self.primary.errors().commit()?;
         let mut counted = self.counted.lock();

@@ -1,5 +1,5 @@
-//! The join: which of the primary's sequences have partners in all other members, where the partners are, and how long the
-//! joined sequences are.
+//! The join: selects the primary's sequences that have partners in all other members, locates the
+//! partners, and determines the lengths of the joined sequences.
 
 use super::modes::{frame_mode, too_few_frames};
 use super::report::{Misfits, report, without_partner};
@@ -15,32 +15,32 @@ use cntk_reader_core::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// One of the deserializers that a bundle joins.
+/// A deserializer to be joined.
 pub struct Member {
     /// Its name in messages: the path of its file.
     pub name: String,
-    /// The deserializer itself.
+    /// The deserializer.
     pub deserializer: Arc<dyn Deserializer>,
     /// How frame mode treats its sequences.
     pub mode: InFrameMode,
 }
 
 impl Member {
-    /// A member that is joined by the rule of its own format.
+    /// Creates a member that is joined by its own format's rule.
     pub(crate) fn new(name: String, deserializer: Arc<dyn Deserializer>) -> Member {
         let mode = frame_mode(&*deserializer);
         Member { name, deserializer, mode }
     }
 }
 
-/// How deserializers are joined.
+/// Options of a join.
 pub struct JoinOptions<'a> {
-    /// Knows the texts of the keys, for messages.
+    /// Maps keys to text, for messages.
     pub corpus: &'a Corpus,
-    /// Where messages go.
+    /// Receives messages.
     pub log: Logger,
-    /// How the joined sequences are going to be packed. For frames of a primary whose sequences are
-    /// [taken apart](InFrameMode), the bundle lists utterances, for [`crate::compose::frames`].
+    /// How the joined sequences will be packed. In frame mode with a [sliced](InFrameMode) primary,
+    /// the bundle lists utterances, for [`crate::compose::frames`].
     pub packing: Packing,
 }
 
@@ -48,7 +48,7 @@ pub struct JoinOptions<'a> {
 pub struct Join {
     /// Sizes of the bundle's chunks.
     pub infos: Vec<ChunkInfo>,
-    /// What each chunk consists of, in the order of `infos`.
+    /// The composition of each chunk, in the order of `infos`.
     pub chunks: Vec<JoinedChunk>,
 }
 
@@ -56,26 +56,28 @@ pub struct Join {
 pub struct JoinedChunk {
     /// The primary's chunk.
     pub primary: ChunkId,
-    /// Indices, in the primary's chunk, of the sequences that have all partners; `None` if every sequence has.
+    /// Indices in the primary's chunk of the sequences that have all partners; `None` if every
+    /// sequence does.
     pub kept: Option<Box<[u32]>>,
     /// Length of each joined sequence, in samples.
     pub lengths: Declared,
-    /// In frame mode, the samples that a frame of each joined sequence counts as; `None` where all count as 1.
+    /// In frame mode, the number of samples that a frame of each joined sequence counts as; `None`
+    /// if all count as 1.
     pub weights: Option<Box<[u32]>>,
-    /// For each secondary member, where the partners are.
+    /// For each secondary member, the locations of the partners.
     pub partners: Box<[Partner]>,
 }
 
 impl JoinedChunk {
-    /// The index in the primary's chunk of a sequence of this chunk.
+    /// Returns the index in the primary's chunk of a sequence of this chunk.
     pub fn primary_index(&self, index: u32) -> u32 {
         self.kept.as_ref().map_or(index, |kept| kept[index as usize])
     }
 }
 
-/// The lengths that a bundle declares for a chunk's sequences.
+/// The lengths declared for a chunk's sequences.
 pub enum Declared {
-    /// Those of the primary's chunk.
+    /// The lengths of the primary's chunk.
     Primary,
     /// All 1.
     Ones,
@@ -83,25 +85,27 @@ pub enum Declared {
     Each(Box<[u32]>),
 }
 
-/// Where the partners of a chunk's sequences are in one secondary member.
+/// The locations of a chunk's partners in one secondary member.
 pub struct Partner {
-    /// The secondary's chunks that have the partners.
+    /// The secondary's chunks that hold the partners.
     pub chunks: Box<[ChunkId]>,
-    /// Where each partner is within `chunks`.
+    /// The position of each partner within `chunks`.
     pub places: Places,
 }
 
-/// Positions of partners. Each is a number, which counts in [`Partner::chunks`], and the index in that chunk.
+/// Positions of partners. Each consists of an index into [`Partner::chunks`] and the index in that
+/// chunk.
 pub enum Places {
-    /// Consecutive sequences of the secondary, the first at index `first` of the first chunk. `bounds` are the indices, among
-    /// the joined sequences, at which the further chunks begin. Files in the same order need no memory for each sequence.
+    /// Consecutive sequences of the secondary, starting at index `first` of the first chunk.
+    /// `bounds` are the indices, among the joined sequences, at which the following chunks begin.
+    /// Files in the same order thus need no memory per sequence.
     Run { first: u32, bounds: Box<[u32]> },
     /// One position for each sequence.
     Each(Box<[(u32, u32)]>),
 }
 
 impl Places {
-    /// The position of the partner of sequence `index`.
+    /// Returns the position of the partner of sequence `index`.
     #[inline]
     pub fn get(&self, index: u32) -> (usize, u32) {
         match self {
@@ -121,13 +125,14 @@ impl Places {
 struct Outcome {
     /// `None` if no samples are left.
     chunk: Option<(ChunkInfo, JoinedChunk)>,
-    /// What did not fit.
+    /// Sequences without a partner, or of unequal length.
     misfits: Misfits,
 }
 
 impl Join {
-    /// Joins the members' sequences; the first member is the primary. A joined sequence is as long as that of member `definer`,
-    /// or without one as long as the longest of its parts. In frame mode it has as many frames as the primary's sequence.
+    /// Joins the members' sequences; the first member is the primary. A joined sequence has the
+    /// length of its part in member `definer` or, without one, of its longest part. In frame mode
+    /// it has the number of frames of the primary's sequence.
     pub fn new(members: &[Member], definer: Option<usize>, options: &JoinOptions<'_>) -> Result<Join> {
         let Some((primary, secondaries)) = members.split_first() else {
             return Err(Error::internal("a join of nothing"));
@@ -159,7 +164,7 @@ impl Join {
         );
         let mut join = Join { infos, chunks };
         for outcome in outcomes {
-            // Of several errors that of the first chunk counts, whatever thread was faster.
+            // Of several errors, report the first chunk's, regardless of thread timing.
             let outcome = outcome?;
             misfits.add(outcome.misfits);
             if let Some((info, chunk)) = outcome.chunk {
@@ -178,7 +183,7 @@ impl Join {
         Ok(join)
     }
 
-    /// Bytes of memory that the join takes.
+    /// Returns the memory used by the join, in bytes.
     pub fn bytes(&self) -> usize {
         let of = |chunk: &JoinedChunk| {
             let kept = chunk.kept.as_deref().map_or(0, size_of_val);
@@ -200,12 +205,12 @@ impl Join {
     }
 }
 
-/// How lengths are joined.
+/// The rule by which lengths are joined.
 struct Rule<'a> {
     definer: Option<usize>,
-    /// Sequences are going to be taken apart into frames.
+    /// Whether sequences will be split into frames.
     frames: bool,
-    /// For each member, what becomes of its sequences in frame mode.
+    /// For each member, how frame mode treats its sequences.
     modes: Vec<InFrameMode>,
     corpus: &'a Corpus,
 }
@@ -217,12 +222,12 @@ impl<'a> Rule<'a> {
         Rule { definer, frames, modes, corpus: options.corpus }
     }
 
-    /// Whether a joined sequence is as long as that of this member, if it is the longest.
+    /// Whether this member's sequence counts towards the length of the joined sequence.
     fn counts(&self, member: usize) -> bool {
         self.definer.is_none_or(|definer| definer == member)
     }
 
-    /// Whether a member and the primary should have equal numbers of samples.
+    /// Whether a member's sequences should be as long as the primary's.
     fn is_comparable(&self, member: usize) -> bool {
         self.modes[0] != InFrameMode::Whole && self.modes[member] != InFrameMode::Whole
     }
@@ -233,7 +238,7 @@ impl<'a> Rule<'a> {
 struct Joined {
     /// Length of the joined sequence.
     length: u32,
-    /// What one of its frames counts as.
+    /// Number of samples that one of its frames counts as.
     weight: u32,
 }
 
@@ -261,7 +266,7 @@ fn join_chunk(
             joined = Joined { length: sequence.samples, weight: 1 };
         }
         let mut complete = true;
-        // The fewest frames that a member has whose frames have to suffice.
+        // The smallest number of frames in a member that must have enough of them.
         let mut fewest = u32::MAX;
         for (number, secondary) in secondaries.iter().enumerate() {
             let Some((id, samples)) = secondary.deserializer.matching(sequence)? else {
@@ -302,7 +307,7 @@ fn join_chunk(
         }
     }
     let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
-    // A chunk without samples disappears, also where a frame counts as none.
+    // A chunk without samples disappears, even if it has frames that count as none.
     let is_empty = if rule.frames {
         !lengths.iter().zip(&weights).any(|(&length, &weight)| length > 0 && weight > 0)
     } else {

@@ -1,10 +1,11 @@
-//! Several deserializers as one: their sequences are joined by key, and their streams stand side by side.
+//! Joins several deserializers into one: sequences by key, streams side by side.
 //!
-//! The first deserializer is the *primary* one: its chunks and its order are the bundle's. A sequence that a secondary
-//! deserializer lacks is dropped. A chunk that loses all its samples disappears from the table, and the chunks after it move
-//! up by one. The [`join`] is computed once, when the bundle is made. Loading a [`chunk`] starts loading the primary's chunk and
-//! the secondary chunks that have its sequences, each on its own deserializer's threads; a secondary chunk is shared by all
-//! bundled chunks in memory.
+//! The first deserializer is the *primary*: it determines the bundle's chunks and order. A sequence
+//! missing from a secondary deserializer is dropped. A chunk that loses all its samples disappears
+//! from the table, and the following chunks move up by one. The [`join`] is computed once, when the
+//! bundle is created. Loading a [`chunk`] starts loading the primary's chunk and the secondary
+//! chunks that hold its partners, each on its own deserializer's threads. All bundled chunks in
+//! memory share a secondary chunk.
 
 mod chunk;
 mod join;
@@ -45,7 +46,7 @@ pub(crate) struct Bundle {
     streams: Vec<StreamInfo>,
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,
-    /// For each stream, what becomes of its sequences in frame mode.
+    /// For each stream, how frame mode treats its sequences.
     modes: Vec<InFrameMode>,
     map: Arc<BundleMap>,
     facts: SourceFacts,
@@ -53,9 +54,9 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// Joins the members; the first one is the primary. Must run on a thread of the library's pool, unless a member is
-    /// [asked in place](SequenceFacts::is_asked_in_place): then on the thread that opens the reader. Log lines report
-    /// which sequences were dropped and why.
+    /// Joins the members; the first one is the primary. Must run on a thread of the library's pool
+    /// or, if a member is [asked in place](SequenceFacts::is_asked_in_place), on the thread that
+    /// opens the reader. Logs which sequences were dropped, and why.
     pub fn new(members: Vec<Member>, options: &JoinOptions<'_>) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut modes, mut expanded) = (Vec::new(), Vec::new());
@@ -66,14 +67,14 @@ impl Bundle {
                 if stream.defines_mb_size && definer.replace(number).is_some() {
                     let message =
                         "Only a single deserializer is allowed to define minibatch size, at least two found.";
-                    let detail = "‹defines_minibatch_size = true› may stand in one stream of all deserializers: remove it from the others.";
+                    let detail = "Only one stream of all deserializers may set ‹defines_minibatch_size = true›: remove it from the others.";
                     let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
                     return Err(error.in_stream(&stream.name));
                 }
                 streams.push(stream.clone());
                 routes.push((number, inner));
                 modes.push(member.mode);
-                // A frame takes the one sample as it is.
+                // In frame mode, each frame gets the single sample as it is.
                 let repeats = options.packing != Packing::Frame;
                 expanded.push(repeats && member.deserializer.sequence_facts().is_expanded);
             }
@@ -108,29 +109,30 @@ impl Bundle {
         })
     }
 
-    /// For each stream, what becomes of its sequences in frame mode.
+    /// For each stream, how frame mode treats its sequences.
     pub fn stream_modes(&self) -> Vec<InFrameMode> {
         self.modes.clone()
     }
 
-    /// For each chunk, the samples that a frame of each utterance counts as; `None` where all count as 1.
+    /// Returns, for each chunk, the number of samples that a frame of each utterance counts as;
+    /// `None` if all count as 1.
     pub fn frame_weights(&self) -> Vec<Option<&[u32]>> {
         self.map.join.chunks.iter().map(|chunk| chunk.weights.as_deref()).collect()
     }
 
-    /// The partner of a sequence in the last member.
+    /// Returns the partner of a sequence in the last member.
     fn in_last(&self, id: SequenceId) -> Option<SequenceId> {
         self.partner(self.secondaries.len().checked_sub(1)?, id)
     }
 
-    /// The partner of a sequence in a secondary member.
+    /// Returns the partner of a sequence in a secondary member.
     fn partner(&self, secondary: usize, id: SequenceId) -> Option<SequenceId> {
         let partner = self.map.join.chunks[id.chunk as usize].partners.get(secondary)?;
         let (chunk, index) = partner.places.get(id.index);
         Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
 
-    /// Calls `use_ids` with the ids that these sequences have in the primary.
+    /// Calls `use_ids` with the ids of these sequences in the primary.
     fn in_primary(&self, sequences: &[SequenceId], use_ids: impl FnMut(&[SequenceId])) {
         let place = |id: &SequenceId| {
             let joined = &self.map.join.chunks[id.chunk as usize];
@@ -140,7 +142,7 @@ impl Bundle {
     }
 }
 
-/// Refuses two streams of one name, with CNTK's message.
+/// Rejects duplicate stream names, with CNTK's message.
 pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
     let mut names = Distinct::default();
     for stream in streams {
@@ -150,10 +152,10 @@ pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
                 stream.name
             );
             let error = Error::new(ErrorKind::Config, ExceptionClass::Runtime, message);
-            let detail = "Deserializers are joined: each has other streams of the same sequences. If their files are parts of one \
+            let detail = "Deserializers are joined: each adds streams to the same sequences. If their files are parts of one \
                           data set, name them all in one deserializer, as a list (‹several_files›) or as a \
-                          pattern ('*.ctf'). Otherwise give one of the streams another \
-                          name, and its name in the file as ‹alias›.";
+                          pattern ('*.ctf'). Otherwise rename one of the streams, \
+                          and give its name in the file as ‹alias›.";
             return Err(error.with_detail(detail).in_stream(&stream.name));
         }
     }
@@ -200,15 +202,16 @@ impl ChunkSource for Bundle {
         Load::of(loads, move |chunks| Arc::new(BundleChunk::new(&map, chunk, chunks, &shared)))
     }
 
-    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences; for truncated minibatches it reports the
-    /// keys of its last deserializer, which are those of the data unless it [marks](SequenceFacts::marks_keys) none.
+    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences. For truncated
+    /// minibatches it uses the last deserializer instead, whose keys are 0 if it does not
+    /// [mark](SequenceFacts::marks_keys) them.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         match self.secondaries.last() {
             Some(last) if truncated && !last.deserializer().sequence_facts().marks_keys => {
                 keys.extend(std::iter::repeat_n(0, sequences.len()));
             }
-            // The primary's keys are known only once its sequences are fetched. Their partners in the last member have equal
-            // keys.
+            // The primary's keys are known only once its sequences are fetched, but their partners
+            // in the last member have the same keys.
             Some(last) if truncated && self.primary.facts().is_fetched => {
                 keys.extend(sequences.iter().flat_map(|&id| self.in_last(id)).flat_map(|id| last.key(id)));
             }
@@ -242,7 +245,7 @@ impl ChunkSource for Bundle {
 }
 
 impl Diagnostics for Bundle {
-    /// The members are checked one by one.
+    /// Returns `None`: the members are checked individually.
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
         None
     }

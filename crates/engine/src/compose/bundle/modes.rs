@@ -1,5 +1,4 @@
-//! Frame mode: which members of a join are taken apart into frames, and which lengths fit together
-//! there.
+//! Frame mode: which members of a join are split into frames, and which lengths are compatible.
 
 use super::join::Member;
 use cntk_reader_core::Result;
@@ -10,8 +9,8 @@ use cntk_reader_core::runtime::cancel::{self, carried};
 use cntk_reader_core::sequence::{ChunkId, SequenceKey};
 use rayon::prelude::*;
 
-/// How frame mode treats a deserializer's own sequences. The one sample of an expanded sequence is
-/// delivered with each frame.
+/// Returns how frame mode treats a deserializer's own sequences. The single sample of an expanded
+/// sequence is delivered with each frame.
 pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
     if deserializer.sequence_facts().is_expanded {
         InFrameMode::Whole
@@ -20,9 +19,9 @@ pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
     }
 }
 
-/// How frame mode treats the sequences of joined deserializers. Beside one that is taken apart,
-/// sequences of several samples are taken apart, too: text with one line for each frame of an
-/// utterance, for example. CNTK 2.7 refuses to read them.
+/// Returns how frame mode treats the sequences of joined deserializers. If one of them is split,
+/// others with sequences of several samples are split too, such as text with one line for each
+/// frame of an utterance. CNTK 2.7 refuses to read them.
 pub fn frame_modes(members: &[&dyn Deserializer]) -> Vec<InFrameMode> {
     let mut modes: Vec<_> = members.iter().map(|&member| frame_mode(member)).collect();
     if modes.iter().any(|mode| *mode != InFrameMode::Whole) {
@@ -35,7 +34,7 @@ pub fn frame_modes(members: &[&dyn Deserializer]) -> Vec<InFrameMode> {
     modes
 }
 
-/// Whether some sequences have several samples, each of which can be delivered by itself.
+/// Whether some sequences have several samples that can be delivered individually.
 fn has_frames(member: &dyn Deserializer) -> bool {
     let is_opaque = member.sequence_facts().is_expanded
         || member.facts().is_fetched
@@ -45,17 +44,17 @@ fn has_frames(member: &dyn Deserializer) -> bool {
         && member.chunks().iter().any(|chunk| chunk.samples > u64::from(chunk.sequences))
 }
 
-/// Number of sequences.
+/// Returns the number of sequences.
 fn sequences(table: &(impl ChunkTable + ?Sized)) -> u64 {
     table.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
 }
 
-/// How a sequence of a secondary member goes with that of the primary in frame mode.
+/// The outcome of pairing a secondary member's sequence with the primary's in frame mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Each frame has its sample, or all that the sequence has.
+    /// Each frame has its own sample, or the whole sequence.
     Fits,
-    /// Each frame gets the one sample of the sequence.
+    /// Each frame gets the sequence's single sample.
     Shared,
     /// The frames after the last sample are invalid.
     EndsEarly,
@@ -65,28 +64,28 @@ pub enum Fit {
     TooFew,
     /// Opening fails: there must be one sample for each frame.
     Unequal,
-    /// Opening fails: the numbers of lines or sequences are taken for those of utterances.
+    /// Opening fails: line or sequence numbers would be mistaken for utterance numbers.
     Counted,
     /// Opening fails: only the first frame would be used.
     FirstOnly,
-    /// Reading fails: the packer refuses sequences of several samples.
+    /// Reading fails: the packer rejects sequences of several samples.
     NoFrame,
 }
 
-/// The primary and a secondary member, to be joined in frame mode.
+/// The primary and a secondary member that are joined in frame mode.
 pub struct FramePair {
     modes: [InFrameMode; 2],
-    /// The secondary's keys count its lines or sequences, and it has another number of them than
-    /// the primary.
+    /// The secondary's keys are line or sequence numbers, and their count differs from the
+    /// primary's.
     is_miscounted: bool,
     is_binary: bool,
     is_expanded: bool,
-    /// The primary lists frames itself, each with the number of its sample.
+    /// The primary itself lists frames, each with its sample number.
     lists_samples: bool,
 }
 
 impl FramePair {
-    /// `modes` are those of the primary and of the secondary.
+    /// Creates a pair. `modes` belong to the primary and the secondary, in this order.
     pub fn new(
         primary: &dyn Deserializer,
         secondary: &dyn Deserializer,
@@ -102,7 +101,7 @@ impl FramePair {
         }
     }
 
-    /// How a sequence of `samples` samples goes with one of the primary that has `frames`.
+    /// Returns the outcome for `samples` samples in the secondary and `frames` in the primary.
     pub fn fit(&self, frames: u32, samples: u32) -> Fit {
         use InFrameMode::{Sliced, SlicedExactly, SlicedStrictly, Whole};
         match self.modes {
@@ -125,40 +124,40 @@ impl FramePair {
 }
 
 impl Fit {
-    /// The remedy for lengths with which a reader cannot be opened. `None` if it can.
+    /// Returns the remedy if the lengths prevent opening the reader, otherwise `None`.
     pub fn remedy(self) -> Option<&'static str> {
         match self {
             Fit::Fits | Fit::Shared | Fit::EndsEarly | Fit::Surplus | Fit::NoFrame => None,
             Fit::TooFew => Some(TOO_FEW),
             Fit::Unequal => Some(
-                "In frame mode a file whose sequences have several samples must have one for each frame. Write the missing \
-                 lines, remove those that are too many, or leave the sequence out of one of the files. Only if every \
-                 sequence of a file has one line does each frame get its sample.",
+                "In frame mode, a file with several samples per sequence must have one for each frame. Write the missing \
+                 lines, remove surplus ones, or leave the sequence out of one of the files. Only if every \
+                 sequence of a file has a single line does each frame get that line's sample.",
             ),
             Fit::Counted => Some(
-                "Its sequences have no ids, so they are joined by their numbers, and their number differs from that of the \
-                 utterances: in frame mode all frames of an utterance would get one of them. Write one line for each frame, \
+                "Its sequences have no ids, so they are joined by number, but their count differs from the number of \
+                 utterances: in frame mode, all frames of an utterance would get a single one. Write one line for each frame, \
                  in order, and begin each line with the id of its utterance (leave ‹skip_sequence_ids› out).",
             ),
             Fit::FirstOnly => Some(
-                "In frame mode only the first frame of the utterance would be used. Put the deserializer that has the \
-                 frames first: each frame gets the one sample then. Or write one line for each frame.",
+                "In frame mode, only the first frame of the utterance would be used. Put the deserializer that has the \
+                 frames first: then each frame gets the single sample. Or write one line for each frame.",
             ),
         }
     }
 }
 
-const TOO_FEW: &str = "In frame mode each frame of the first deserializer needs its partner: leave the utterance out of the first, or \
+const TOO_FEW: &str = "In frame mode, each frame of the first deserializer needs its partner: leave the utterance out of the first, or \
                        write its missing frames.";
 
-/// Refuses members whose lengths do not fit in frame mode. Where `as_cntk`, only those are refused
-/// that CNTK 2.7 cannot read. Must not run on the pool if a member is
-/// [asked in place](cntk_reader_core::format::SequenceFacts::is_asked_in_place).
+/// Rejects members with incompatible lengths in frame mode. With `as_cntk`, rejects only members
+/// that CNTK 2.7 cannot read. Must not run on the pool if a member is [asked in
+/// place](cntk_reader_core::format::SequenceFacts::is_asked_in_place).
 pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Result<()> {
     let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let is_exact = |member: &Member| member.mode == InFrameMode::SlicedExactly;
     for secondary in secondaries {
-        // Others find partners by rules of their own, or are compared while they are joined.
+        // The remaining pairs find partners by their own rules, or are compared during the join.
         let is_compared = match (primary.mode, secondary.mode) {
             (InFrameMode::Whole, InFrameMode::Whole) => false,
             (InFrameMode::Whole, _) => !as_cntk,
@@ -181,7 +180,7 @@ pub fn check_frames(members: &[Member], corpus: &Corpus, as_cntk: bool) -> Resul
         }
         let mut results = Vec::new();
         chunks.into_par_iter().map(check).collect_into_vec(&mut results);
-        // Of several errors that of the first chunk counts, whatever thread was faster.
+        // Of several errors, report the first chunk's, regardless of thread timing.
         results.into_iter().collect::<Result<()>>()?;
     }
     Ok(())
@@ -213,7 +212,7 @@ fn check_chunk(
     Ok(())
 }
 
-/// The error of a sequence whose lengths do not fit: those in the primary and in the secondary.
+/// Creates the error for incompatible lengths, which are given for the primary and the secondary.
 fn refused(
     primary: &Member,
     secondary: &Member,
@@ -227,13 +226,13 @@ fn refused(
     Error::data(message).with_detail(remedy).in_file(&secondary.name).for_key(key)
 }
 
-/// The difference, in the words of messages.
+/// Describes the difference, for messages.
 pub fn unequal_lengths(name: &str, samples: u32, primary: &str, in_primary: u32) -> String {
     let plural = if samples == 1 { "" } else { "s" };
     format!("The sequence has {samples} sample{plural} in '{name}' and {in_primary} in '{primary}'.")
 }
 
-/// CNTK's error for features that have fewer frames than the primary in frame mode.
+/// Creates CNTK's error for features with fewer frames than the primary in frame mode.
 pub fn too_few_frames(key: &str, frames: u32) -> Error {
     let message = format!(
         "Sequence with key '{key}' has '{frames}' frame(s), whereas the primary sequence expects at least '{}' frames",

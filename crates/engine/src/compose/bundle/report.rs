@@ -1,4 +1,4 @@
-//! What a join reports when a reader is opened: how many sequences it has, and what did not fit.
+//! The report on a join when a reader is opened: its size and its mismatches.
 
 use super::join::{Join, JoinOptions, Member};
 use crate::pack::Packing;
@@ -8,10 +8,10 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{SequenceId, SequenceKey};
 
-/// Sequences that a report names before it only counts them.
+/// Number of sequences that a report names; it only counts the rest.
 const NAMED: usize = 10;
 
-/// Sequences of one kind: their number, and the first of them.
+/// A count of sequences, and the first few of them.
 #[derive(Default, Clone)]
 pub struct Few {
     count: u64,
@@ -22,21 +22,21 @@ pub struct Few {
 impl Few {
     pub fn add(&mut self, key: SequenceKey, samples: u32, in_primary: u32) {
         self.count += 1;
-        // Where frames are joined, many in succession have one key.
+        // When frames are joined, many in succession have the same key.
         let is_new = self.first.last().is_none_or(|&(last, ..)| last != key);
         if is_new && self.first.len() < NAMED {
             self.first.push((key, samples, in_primary));
         }
     }
 
-    /// Adds those of a later part of the data.
+    /// Appends the sequences of a later part of the data.
     fn append(&mut self, other: Few) {
         self.count += other.count;
         self.first.extend(other.first);
         self.first.truncate(NAMED);
     }
 
-    /// The first ones as `name` writes them, and the number of the others.
+    /// Lists the first sequences, formatted by `name`, and the number of the others.
     fn list(&self, name: impl Fn(&(SequenceKey, u32, u32)) -> String) -> String {
         let mut list = self.first.iter().map(name).collect::<Vec<_>>().join(", ");
         if self.first.len() == NAMED && self.count > NAMED as u64 {
@@ -46,11 +46,11 @@ impl Few {
     }
 }
 
-/// What did not fit, by secondary member.
+/// Mismatches for each secondary member.
 pub struct Misfits {
-    /// Sequences that were dropped because the member lacks them.
+    /// Sequences dropped because the member lacks them.
     pub lacking: Vec<Few>,
-    /// Joined sequences with another number of frames in the member than in the primary.
+    /// Joined sequences whose number of frames in the member differs from the primary's.
     pub unequal: Vec<Few>,
 }
 
@@ -59,15 +59,15 @@ impl Misfits {
         Misfits { lacking: vec![Few::default(); secondaries], unequal: vec![Few::default(); secondaries] }
     }
 
-    /// Adds those of the next chunk.
+    /// Adds the mismatches of the next chunk.
     pub fn add(&mut self, next: Misfits) {
         self.lacking.iter_mut().zip(next.lacking).for_each(|(few, next)| few.append(next));
         self.unequal.iter_mut().zip(next.unequal).for_each(|(few, next)| few.append(next));
     }
 }
 
-/// Logs the size of the join, and a warning for each kind of misfit, which is shown at every trace level, so that missing
-/// data are noticed. CNTK drops them silently.
+/// Logs the size of the join, and warns of each kind of mismatch. The warnings are shown at every
+/// trace level, because CNTK drops sequences silently and missing data should be noticed.
 pub(super) fn report(
     join: &Join,
     members: &[Member],
@@ -91,8 +91,8 @@ pub(super) fn report(
     for (secondary, lacking) in secondaries.iter().zip(&misfits.lacking).filter(|(_, few)| few.count > 0) {
         dropped += lacking.count;
         warn(format!(
-            "Dropped {} of {total} sequences of '{}', because '{}' lacks them: {}. Add them to the one, or remove them from the \
-             other.",
+            "Dropped {} of {total} sequences of '{}', because '{}' lacks them: {}. Add them to the latter, or remove them from the \
+             former.",
             lacking.count,
             primary.name,
             secondary.name,
@@ -110,7 +110,7 @@ pub(super) fn report(
         let unused = unused(join, number, &*secondary.deserializer)?;
         if unused.count > 0 {
             warn(format!(
-                "Not used: {} of {} sequences of '{}': {}. '{}', the first deserializer, lacks them, or they are without a partner \
+                "Not used: {} of {} sequences of '{}': {}. '{}', the first deserializer, lacks them, or they have no partner \
                  elsewhere.",
                 unused.count,
                 sequences(&*secondary.deserializer),
@@ -123,13 +123,11 @@ pub(super) fn report(
     for (secondary, unequal) in secondaries.iter().zip(&misfits.unequal).filter(|(_, few)| few.count > 0) {
         let consequence = match options.packing {
             Packing::Sequence => "They are delivered as they are.",
-            Packing::Frame => {
-                "Frames past the end of these are invalid sequences; surplus ones are not used."
-            }
+            Packing::Frame => "Frames past their end are invalid sequences; surplus ones are not used.",
             Packing::Truncated { .. } => "Reading fails where one of these sequences begins.",
         };
         warn(format!(
-            "{} of {used} sequences have another number of frames in '{}' than in '{}': {}. {consequence}",
+            "{} of {used} sequences have different numbers of frames in '{}' and '{}': {}. {consequence}",
             unequal.count,
             secondary.name,
             primary.name,
@@ -140,10 +138,10 @@ pub(super) fn report(
     Ok(())
 }
 
-/// Keys that an error names of each deserializer.
+/// Number of keys of each deserializer that an error shows.
 const SHOWN: usize = 3;
 
-/// Why nothing is left of a join: how many sequences of each deserializer have no partner, and some
+/// Explains an empty join: the number of sequences without a partner in each deserializer, and some
 /// of the keys.
 pub(super) fn without_partner(members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) -> String {
     let Some((primary, secondaries)) = members.split_first() else { return String::new() };
@@ -163,7 +161,7 @@ pub(super) fn without_partner(members: &[Member], misfits: &Misfits, options: &J
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// The first keys of a deserializer.
+/// Lists the first keys of a deserializer.
 fn first_keys(member: &Member, options: &JoinOptions<'_>) -> String {
     let table = &*member.deserializer;
     let ids = (0..)
@@ -180,12 +178,12 @@ fn first_keys(member: &Member, options: &JoinOptions<'_>) -> String {
     format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
-/// Number of sequences of a deserializer.
+/// Returns the number of sequences of a deserializer.
 fn sequences(deserializer: &dyn Deserializer) -> u64 {
     deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
 }
 
-/// The sequences of secondary member `number` that are not the partner of any joined sequence.
+/// Finds the sequences of secondary member `number` that are not used by any joined sequence.
 fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Result<Few> {
     let mut firsts = room::with_capacity(secondary.chunks().len(), room::INDEX)?;
     let mut total = 0;
@@ -199,8 +197,8 @@ fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Result<Fe
         for index in 0..info.sequences {
             let (chunk, index) = partner.places.get(index);
             let chunk = partner.chunks[chunk] as usize;
-            // The index can be out of range: a user deserializer need not report the sizes of its chunks, and a frame past the
-            // end of its labels has no place there.
+            // The index can be out of bounds: a user deserializer need not report the sizes of its
+            // chunks, and a frame past the end of its labels has no sequence there.
             if index < secondary.chunks()[chunk].sequences {
                 let position = firsts[chunk] + index as usize;
                 used[position / 64] |= 1 << (position % 64);

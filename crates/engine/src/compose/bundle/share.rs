@@ -1,7 +1,7 @@
-//! Chunks of a secondary deserializer. Each is in memory once, however many bundled chunks use it: two bundled chunks that need
-//! the same secondary chunk share one [`Load`].
+//! Shared chunks of a secondary deserializer. Each is in memory at most once: bundled chunks that
+//! need the same secondary chunk share one [`Load`].
 //!
-//! The load lives as long as a bundled chunk uses it, so the window bounds the memory.
+//! A load lives while a bundled chunk uses it, so the window bounds the memory.
 
 use cntk_reader_core::format::Deserializer;
 use cntk_reader_core::format::loading::{Load, Starter, WeakLoad};
@@ -10,7 +10,7 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A secondary deserializer and the loads of its chunks that are in use.
+/// A secondary deserializer, and the loads of its chunks in use.
 pub struct Secondary {
     deserializer: Arc<dyn Deserializer>,
     loads: Mutex<HashMap<ChunkId, WeakLoad>>,
@@ -21,7 +21,8 @@ impl Secondary {
         Secondary { deserializer, loads: Mutex::default() }
     }
 
-    /// The load of a chunk: that of another bundled chunk, unless it has failed, or a new one.
+    /// Returns the load of a chunk: shared with another bundled chunk if there is one that has not
+    /// failed, otherwise new.
     pub fn start(&self, chunk: ChunkId, on: &Starter) -> Load {
         let mut loads = self.loads.lock();
         let known = loads.get(&chunk).and_then(WeakLoad::upgrade);
@@ -37,7 +38,7 @@ impl Secondary {
         &*self.deserializer
     }
 
-    /// The key of a sequence.
+    /// Returns the key of a sequence.
     pub fn key(&self, id: SequenceId) -> Option<SequenceKey> {
         let mut keys = Vec::with_capacity(1);
         self.deserializer.keys(&[id], &mut keys);

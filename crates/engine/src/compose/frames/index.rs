@@ -1,28 +1,29 @@
-//! Where each frame of a chunk is: the utterance that it belongs to, and its number there.
+//! Locates each frame of a chunk: its utterance, and its number in that utterance.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::format::Lengths;
 use cntk_reader_core::memory::room;
 
-/// Finds the utterance of a frame. Takes memory for each utterance, not for each frame: about 16 bytes.
+/// Finds the utterance of a frame. Uses about 16 bytes per utterance, and nothing per frame.
 ///
-/// Frames are divided into buckets of equal size, a quarter to a half of an average utterance each. For each bucket the index
-/// knows the utterance of its first frame. A frame's utterance is this one, or one of the few that begin in the bucket.
+/// Frames are divided into buckets of equal size, each a quarter to a half of an average utterance.
+/// The index stores the utterance of each bucket's first frame. A frame belongs to that utterance,
+/// or to one of the few that begin in the bucket.
 ///
-/// A table with a number for each frame would be simpler, but what it reads is seldom in the cache. On random frames out of a
-/// million, utterances of 50 or 500 frames are found in half the time that the table takes (6 to 15 ns), and those of 5 frames in
-/// twice that time.
+/// A table with one entry per frame would be simpler, but random reads of it miss the cache: for
+/// utterances of 50 to 500 frames this index is twice as fast, for 5 frames half as fast.
 pub(super) struct FrameIndex {
-    /// For each utterance, the frames of the chunk before it; and the number of all frames.
+    /// For each utterance, the number of frames before it in the chunk, followed by the total.
     starts: Box<[u32]>,
-    /// For each bucket, the utterance of its first frame; and the last utterance.
+    /// For each bucket, the utterance of its first frame, followed by the last utterance.
     buckets: Box<[u32]>,
-    /// Frames of a bucket, as a power of two.
+    /// Number of frames per bucket, as a power of two.
     shift: u32,
 }
 
 impl FrameIndex {
-    /// The index of a chunk with this many utterances of these lengths; `None` if it has more than 2^32 - 1 frames.
+    /// Indexes a chunk with this many utterances of these lengths. Returns `None` if it has more
+    /// than 2^32 - 1 frames.
     pub(super) fn new(utterances: u32, lengths: Lengths<'_>) -> Result<Option<FrameIndex>> {
         let mut starts = room::with_capacity(utterances as usize + 1, room::INDEX)?;
         let mut frames = 0u32;
@@ -46,32 +47,34 @@ impl FrameIndex {
         Ok(Some(FrameIndex { starts: starts.into(), buckets: buckets.into(), shift }))
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub(super) fn frames(&self) -> u32 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Number of utterances.
+    /// Returns the number of utterances.
     pub(super) fn utterances(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
 
-    /// The first frame of an utterance.
+    /// Returns the first frame of an utterance.
     pub(super) fn start(&self, utterance: u32) -> u32 {
         self.starts[utterance as usize]
     }
 
-    /// Number of frames of an utterance.
+    /// Returns the number of frames in an utterance.
     pub(super) fn length(&self, utterance: u32) -> u32 {
         self.starts[utterance as usize + 1] - self.starts[utterance as usize]
     }
 
-    /// The utterance of a frame, and the frame's number there; `None` for a frame past the last one.
+    /// Returns the utterance of a frame, and the frame's number in it; `None` for a frame past the
+    /// end.
     #[inline]
     pub(super) fn locate(&self, frame: u32) -> Option<(u32, u32)> {
         let bucket = (frame >> self.shift) as usize;
         let (&first, &last) = (self.buckets.get(bucket)?, self.buckets.get(bucket + 1)?);
-        // Most buckets have frames of one utterance or two. Which one it is no processor can predict, so there is no branch.
+        // Most buckets span one or two utterances. The choice between two is unpredictable, so it
+        // is made without a branch.
         let mut utterance = first as usize + usize::from(*self.starts.get(first as usize + 1)? <= frame);
         if *self.starts.get(utterance + 1)? <= frame {
             let others = self.starts.get(utterance + 1..=last as usize)?;
@@ -81,7 +84,7 @@ impl FrameIndex {
         (frame < end).then(|| (utterance as u32, frame - start))
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory used, in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.starts) + size_of_val(&*self.buckets)
     }
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_for_utterances_and_not_for_frames() {
+    fn memory_grows_with_utterances_only() {
         let lengths = vec![1_000_000; 100];
         let index = FrameIndex::new(100, Lengths::Each(&lengths)).expect("memory").expect("few frames");
         assert!(index.bytes() <= 100 * 20 + 8, "{} bytes", index.bytes());

@@ -1,8 +1,8 @@
-//! Frame mode: each sample of an utterance as a sequence of its own.
+//! Frame mode: delivers each sample of an utterance as a separate sequence.
 //!
-//! Deserializers of speech list utterances. [`Frames`] wraps one of them, or a
-//! [bundle](super::bundle) of several, and lists its frames: they have the utterance's key and
-//! count as one sample each. A loaded chunk hands out the wrapped chunk's views, cut to one sample
+//! Speech deserializers list utterances. [`Frames`] wraps one of them, or a [bundle](super::bundle)
+//! of several, and lists their frames, which have the utterance's key and count as one sample each.
+//! A loaded chunk hands out the wrapped chunk's views, cut to one sample
 //! ([`SequenceView::sample`](cntk_reader_core::sequence::SequenceView::sample)); nothing is copied.
 
 mod index;
@@ -31,52 +31,52 @@ use index::FrameIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The frames of the utterances that another deserializer lists.
+/// A deserializer of the frames of another deserializer's utterances.
 pub struct Frames {
     inner: Arc<dyn Deserializer>,
     mode: InFrameMode,
     corpus: Arc<Corpus>,
     infos: Vec<ChunkInfo>,
     chunks: Vec<Arc<FrameIndex>>,
-    /// Lengths of a chunk's frames, in samples; `None` where all are 1.
+    /// For each chunk, the lengths of its frames in samples; `None` if all are 1.
     lengths: Vec<Option<Box<[u32]>>>,
     cuts: Cuts,
-    /// Utterances that may still be named in warnings about [`Cut::is_exact`].
+    /// Number of utterances named so far in warnings about [`Cut::is_exact`].
     named: Arc<AtomicU32>,
 }
 
-/// How a stream is cut: `None` if a frame gets the whole sequence.
+/// The cut of each stream: `None` if a frame gets the whole sequence.
 type Cuts = Arc<[Option<Cut>]>;
 
-/// How a frame gets its own sample of a stream.
+/// Describes how to cut a frame's own sample out of a stream's sequence.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     /// Size of a value in bytes.
     value_bytes: usize,
-    /// The stream must have as many samples as the utterance has frames, else the frames of the
-    /// utterance are invalid. Of text it is known only when it is loaded how many samples each
-    /// stream has.
+    /// The stream must have one sample for each frame of the utterance, otherwise the utterance's
+    /// frames are invalid. For text, the number of samples in each stream is unknown before
+    /// loading.
     is_exact: bool,
 }
 
-/// Utterances without a sample for each frame that warnings name.
+/// Maximum number of warnings about utterances without a sample for each frame.
 const NAMED: u32 = 10;
 
-/// The cut of a stream of a deserializer.
+/// Returns the cut of a stream.
 fn cut(stream: &StreamInfo, mode: InFrameMode) -> Option<Cut> {
     let cut = Cut { value_bytes: stream.element.size(), is_exact: mode == InFrameMode::SlicedExactly };
     (mode != InFrameMode::Whole).then_some(cut)
 }
 
 impl Frames {
-    /// The frames of a deserializer of utterances. Every frame gets its own sample in each stream. `corpus` knows the keys'
-    /// texts, for messages.
+    /// Wraps a deserializer of utterances. Each frame gets its own sample of each stream. `corpus`
+    /// maps keys to text, for messages.
     pub fn new(inner: Arc<dyn Deserializer>, corpus: &Arc<Corpus>) -> Result<Frames> {
         let mode = inner.sequence_facts().in_frame_mode;
         Frames::taken_by(inner, mode, corpus)
     }
 
-    /// [`Frames::new`] by another rule than the deserializer's own.
+    /// Like [`Frames::new`], but with a mode other than the deserializer's own.
     pub(crate) fn taken_by(
         inner: Arc<dyn Deserializer>,
         mode: InFrameMode,
@@ -88,8 +88,9 @@ impl Frames {
         Frames::with(inner, mode, corpus, cuts, &weights)
     }
 
-    /// The frames of a bundle that was [joined for that](super::bundle::JoinOptions::packing). In streams of members that are
-    /// not taken apart every frame gets the whole sequence; it counts with that sequence's length then, if that is greater.
+    /// Wraps a bundle that was [joined for frame mode](super::bundle::JoinOptions::packing). In
+    /// streams of members that are not split, each frame gets the whole sequence, and counts as
+    /// that many samples if there are several.
     pub(crate) fn of_bundle(bundle: Bundle, corpus: &Arc<Corpus>) -> Result<Frames> {
         let modes = bundle.stream_modes();
         let cuts = bundle.streams().iter().zip(modes).map(|(stream, mode)| cut(stream, mode)).collect();
@@ -98,7 +99,8 @@ impl Frames {
         Frames::with(inner, InFrameMode::Sliced, corpus, cuts, &bundle.frame_weights())
     }
 
-    /// `weights`: for each chunk, what a frame of each utterance counts; `None` where all count 1.
+    /// Creates the tables. `weights` holds, for each chunk, the number of samples that a frame of
+    /// each utterance counts as; `None` if all count as 1.
     fn with(
         inner: Arc<dyn Deserializer>,
         mode: InFrameMode,
@@ -113,8 +115,7 @@ impl Frames {
         for ((id, info), weights) in (0..).zip(inner.chunks()).zip(weights) {
             let Some(index) = FrameIndex::new(info.sequences, inner.lengths(id))? else {
                 let message = format!("Chunk {id} has more than {} frames.", u32::MAX);
-                let detail =
-                    "Frame mode can count no more. Check the ranges of frames that the script file gives.";
+                let detail = "Frame mode cannot count more. Check the ranges of frames in the script file.";
                 return Err(Error::data(message).with_detail(detail));
             };
             let each = weights.map(|weights| {
@@ -138,7 +139,7 @@ impl Frames {
         Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts, named })
     }
 
-    /// The frames of a loaded chunk of utterances.
+    /// Wraps a loaded chunk of utterances.
     fn wrap(&self, chunk: ChunkId, inner: Arc<dyn Chunk>) -> Arc<dyn Chunk> {
         let index = Arc::clone(&self.chunks[chunk as usize]);
         let exact = self.cuts.iter().flatten().any(|cut| cut.is_exact).then(|| Exact {
@@ -150,7 +151,7 @@ impl Frames {
         Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts), exact })
     }
 
-    /// Calls `use_ids` with the utterances that these frames belong to.
+    /// Calls `use_ids` with the utterances of these frames.
     fn utterances(&self, frames: &[SequenceId], use_ids: impl FnMut(&[SequenceId])) {
         let utterance = |id: &SequenceId| {
             let found = self.chunks[id.chunk as usize].locate(id.index);
@@ -218,7 +219,7 @@ impl ChunkSource for Frames {
 }
 
 impl Diagnostics for Frames {
-    /// The wrapped deserializer is checked as it is.
+    /// Returns `None`: the wrapped deserializer is checked directly.
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<ChunkCheck> {
         None
     }
@@ -262,7 +263,7 @@ impl Deserializer for Frames {
         self.inner.prepare_to_find()
     }
 
-    /// The first frame of the utterance with this key.
+    /// Returns the first frame of the utterance with this key.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.inner.find(key)?;
         Some(SequenceId { chunk, index: self.chunks[chunk as usize].start(index) })
@@ -285,8 +286,9 @@ impl Joinable for Frames {
         Ok(())
     }
 
-    /// The frame with the number of `of` in the utterance of its key. If the utterance has fewer frames, that is CNTK's error
-    /// for features; for labels it is a frame that the chunk does not have, which is invalid.
+    /// Returns the frame with the same key and number as `of`. If the utterance is too short,
+    /// features give CNTK's error, while labels give a frame past the chunk's end, which is
+    /// invalid.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         let utterance = SequenceInfo { sample: 0, ..*of };
         let Some((SequenceId { chunk, index: utterance }, _)) = self.inner.matching(&utterance)? else {
@@ -305,7 +307,7 @@ impl Joinable for Frames {
     }
 }
 
-/// Reduces what an utterance of `frames` frames has in a stream to one frame's part.
+/// Reduces a stream's data for an utterance of `frames` frames to one frame.
 #[inline(always)]
 fn cut_sample(loaded: &mut Loaded<'_>, frame: u32, cut: Option<Cut>, frames: impl FnOnce() -> u32) {
     if let (Loaded::Data(view), Some(cut)) = (&mut *loaded, cut)
@@ -315,16 +317,16 @@ fn cut_sample(loaded: &mut Loaded<'_>, frame: u32, cut: Option<Cut>, frames: imp
     }
 }
 
-/// A loaded chunk: that of the wrapped deserializer, whose views it cuts.
+/// A loaded chunk of the wrapped deserializer, with its views cut into frames.
 struct FrameChunk {
     inner: Arc<dyn Chunk>,
     index: Arc<FrameIndex>,
     cuts: Cuts,
-    /// The means to warn of utterances without a sample for each frame, where that is possible.
+    /// Warns of utterances without a sample for each frame; `None` if there can be none.
     exact: Option<Exact>,
 }
 
-/// Warns of utterances that have another number of samples in a stream than frames.
+/// Warns of utterances whose number of samples in a stream differs from their number of frames.
 struct Exact {
     /// Number of the chunk.
     number: ChunkId,
@@ -346,7 +348,7 @@ impl Exact {
             .map_or_else(String::new, |&key| self.table.diagnostics().key_text(key, &self.corpus));
         let line = format!(
             "The sequence '{key}' has {frames} frames, and {samples} of its lines have a sample of the stream '{}': its \
-             frames are invalid. In frame mode each line needs a sample of each stream.",
+             frames are invalid. In frame mode, each line needs a sample of each stream.",
             self.table.streams()[stream].name
         );
         Logger::log_always(Level::Warning, &line);
@@ -377,8 +379,8 @@ impl Chunk for FrameChunk {
         self.inner.is_expanded(stream)
     }
 
-    /// Nothing: a hint would have to find the frame's utterance in the index first, and hints for
-    /// the index itself cost as much as they gain.
+    /// Does nothing: a hint would first have to find the frame's utterance in the index, and
+    /// prefetching the index itself costs as much as it gains.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
 
     fn warn(&self) {
@@ -409,7 +411,7 @@ impl Chunk for FrameChunk {
         }
     }
 
-    /// `None`: the inner chunk would list utterances, and the table has frames.
+    /// Returns `None`: the inner chunk would list utterances, but the table has frames.
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }

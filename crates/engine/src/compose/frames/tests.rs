@@ -1,4 +1,5 @@
-//! Frames of utterances that are made of nothing but keys and lengths: tables, keys, cut views, and joins in both orders.
+//! Frames of fake utterances that consist of keys and lengths: tables, keys, cut views, and joins
+//! in both orders.
 
 use super::*;
 use crate::compose::bundle::{JoinOptions, Member};
@@ -10,7 +11,8 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::{SequenceView, ValueForm, ViewKind};
 use proptest::prelude::*;
 
-/// Utterances with a key and a number of samples each. The value of a sample is `1000 * key + its number`.
+/// Utterances, each with a key and a number of samples. The value of a sample is
+/// `1000 * key + its number`.
 #[derive(Clone)]
 struct Fake {
     chunks: Vec<Vec<(u64, u32)>>,
@@ -147,13 +149,13 @@ fn member(fake: Fake) -> Member {
     Member::new(fake.streams[0].name.clone(), Arc::new(fake))
 }
 
-/// Joined utterance by utterance, then taken apart.
+/// Joins utterances, then splits them into frames.
 fn frames_of_bundle(members: Vec<Fake>) -> Result<Arc<Frames>> {
     Frames::of_bundle(Bundle::new(members.into_iter().map(member).collect(), &OPTIONS)?, &numeric())
         .map(Arc::new)
 }
 
-/// Taken apart, then joined frame by frame, as CNTK does.
+/// Splits utterances into frames, then joins the frames, as CNTK does.
 fn bundle_of_frames(members: Vec<Fake>) -> Result<Arc<Bundle>> {
     let frames = |fake: Fake| {
         let Member { name, deserializer, .. } = member(fake);
@@ -166,7 +168,7 @@ fn bundle_of_frames(members: Vec<Fake>) -> Result<Arc<Bundle>> {
     Bundle::new(members.into_iter().map(frames).collect::<Result<_>>()?, &OPTIONS).map(Arc::new)
 }
 
-/// A frame: its key, its length, and its values in each stream; `None` where it is invalid.
+/// A frame: its key, its length, and its values in each stream, or `None` if invalid.
 type Seen = (u64, u32, Vec<Option<Vec<f32>>>);
 
 fn all<D: Deserializer + 'static>(deserializer: &Arc<D>) -> Vec<Vec<Seen>> {
@@ -205,7 +207,7 @@ fn all<D: Deserializer + 'static>(deserializer: &Arc<D>) -> Vec<Vec<Seen>> {
     chunks
 }
 
-/// The frame `sample` of each stream's utterance.
+/// Returns the frame `sample` of each stream's utterance.
 fn frame(key: u64, sample: u32, streams: &[bool]) -> Seen {
     let value = |&is_there: &bool| is_there.then(|| vec![1000.0 * key as f32 + sample as f32]);
     (key, 1, streams.iter().map(value).collect())
@@ -266,14 +268,14 @@ fn too_few_frames_of_features_are_cntks_error() {
         assert_eq!(error.message(), message);
         assert_eq!(error.location().key.as_deref(), Some("2"));
     }
-    // What a member before lacks is not looked for any more.
+    // A sequence missing from an earlier member is not looked up in later ones.
     let mut without = members();
     without.insert(1, fake("w", InFrameMode::Sliced, &[&[(1, 2)]]));
     assert_eq!(all(&frames_of_bundle(without).expect("frames"))[0].len(), 2);
 }
 
 #[test]
-fn members_that_are_not_taken_apart_give_each_frame_the_whole_sequence() {
+fn unsliced_members_give_whole_sequences() {
     let members = |name: &str| {
         let mut whole = fake(name, InFrameMode::Whole, &[&[(2, 4), (1, 1)]]);
         whole.streams[0].defines_mb_size = name == "definer";
@@ -296,7 +298,7 @@ fn members_that_are_not_taken_apart_give_each_frame_the_whole_sequence() {
 }
 
 #[test]
-fn the_sample_of_an_expanded_member_is_delivered_with_each_frame() {
+fn expanded_sample_is_delivered_with_each_frame() {
     let mut expanded = fake("i", InFrameMode::SlicedStrictly, &[&[(1, 1), (2, 1)]]);
     expanded.expanded = true;
     let members = vec![fake("x", InFrameMode::SlicedStrictly, &[&[(1, 2), (2, 1)]]), expanded];
@@ -309,7 +311,7 @@ fn the_sample_of_an_expanded_member_is_delivered_with_each_frame() {
 }
 
 #[test]
-fn sequences_of_a_primary_that_has_no_frames_get_the_first_frame() {
+fn unsliced_primary_gets_the_first_frame() {
     let members = vec![
         fake("t", InFrameMode::Whole, &[&[(2, 1), (1, 1)]]),
         fake("x", InFrameMode::SlicedStrictly, &[&[(1, 2), (2, 2)]]),
@@ -319,21 +321,21 @@ fn sequences_of_a_primary_that_has_no_frames_get_the_first_frame() {
 }
 
 #[test]
-fn more_frames_than_can_be_counted_are_an_error() {
+fn frame_count_overflow_is_an_error() {
     let error =
         Frames::new(Arc::new(fake("x", InFrameMode::Sliced, &[&[(1, u32::MAX), (2, 1)]])), &numeric());
     let error = error.err().expect("an error");
     assert_eq!(error.message(), "Chunk 0 has more than 4294967295 frames.");
 }
 
-/// Utterances of the given keys, with lengths below `longest`, in chunks of `size`.
+/// Creates utterances with the given keys and lengths, in chunks of `size`.
 fn random(name: &str, mode: InFrameMode, keys: &[u64], lengths: &[u32], size: usize) -> Fake {
     let utterances: Vec<_> = keys.iter().map(|&key| (key, lengths[key as usize % lengths.len()])).collect();
     fake(name, mode, &utterances.chunks(size).collect::<Vec<_>>())
 }
 
 proptest! {
-    /// Joining utterances gives the same as joining frames, which is what CNTK does.
+    /// Joining utterances must give the same result as joining frames, which is CNTK's way.
     #[test]
     fn same_as_joining_frame_by_frame(
         primary in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle(),
@@ -348,7 +350,7 @@ proptest! {
         let members = || {
             let mut members = vec![random("p", InFrameMode::SlicedStrictly, &primary, &lengths, sizes.0)];
             for (number, &kind) in kinds.iter().enumerate() {
-                // Most often the lengths of strict members fit.
+                // Lengths of strict members mostly match.
                 let lengths = if kind == 2 && number < 2 { &lengths } else { &others };
                 members.push(random(&format!("s{number}"), modes[kind], &secondary, lengths, sizes.1));
             }

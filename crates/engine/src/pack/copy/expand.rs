@@ -1,4 +1,4 @@
-//! Writing sparse sequences as dense columns, as truncated minibatches have them.
+//! Expands sparse sequences to dense columns, for truncated minibatches.
 
 use super::{Columns, Repeats};
 use cntk_reader_core::memory::compact::decimal::{self, Decimals};
@@ -7,9 +7,9 @@ use cntk_reader_core::sequence::{SequenceView, SparseView, ValueForm};
 use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 
-/// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats` says what
-/// an index gets that a sample has more than once. The view must have passed
-/// [`check::sizes`](crate::pack::check::sizes) and
+/// Writes samples `from .. from + count` of a sparse sequence as dense columns. `repeats`
+/// determines the value of an index that occurs several times in a sample. The view must have
+/// passed [`check::sizes`](crate::pack::check::sizes) and
 /// [`check::ascending`](crate::pack::check::ascending).
 #[expect(clippy::too_many_arguments, reason = "a run of samples, and where it goes")]
 pub(super) fn expand(
@@ -39,20 +39,20 @@ pub(super) fn expand(
     }
 }
 
-/// Decimals that are widened together: with vector instructions, and the values stay in the nearest cache.
+/// Number of decimals widened together, with vector instructions, while staying in the L1 cache.
 const BLOCK: usize = 64;
 
-/// The samples that are written, and where they go.
+/// The samples to write, and their destination.
 struct Run<'a> {
     columns: Columns,
-    /// Offsets of the samples, which count from `base`.
+    /// Offsets of the samples, relative to `base`.
     offsets: &'a [u32],
     base: u32,
     repeats: Repeats,
 }
 
 impl Run<'_> {
-    /// Finds out how values are stored.
+    /// Dispatches on the form of the values.
     #[inline(always)]
     fn of_form<const E: usize>(
         &self,
@@ -67,14 +67,14 @@ impl Run<'_> {
         match view.form {
             ValueForm::Byte => self.of_indices(out, view.values, sparse),
             ValueForm::Ones => self.of_indices(out, One::EVER, sparse),
-            // Integers are not sparse.
+            // Integers (`Narrow`, `Int`) are never sparse.
             ValueForm::Whole | ValueForm::Decimal(_) | ValueForm::Narrow | ValueForm::Int => {
                 self.of_indices(out, view.values.as_chunks::<E>().0, sparse)
             }
         }
     }
 
-    /// Finds out how indices are stored.
+    /// Dispatches on the width of the indices.
     #[inline(always)]
     fn of_indices<const E: usize, V: Stored<E>>(
         &self,
@@ -120,7 +120,7 @@ impl Run<'_> {
         })
     }
 
-    /// Gives out each sample, zeroed, and the numbers of its entries.
+    /// Calls `put` with each sample, zeroed, and the range of its entries.
     #[inline(always)]
     fn each_sample<const E: usize>(
         &self,
@@ -137,7 +137,7 @@ impl Run<'_> {
     }
 }
 
-/// Writes entries to their places in a sample.
+/// Writes entries to their positions in a sample.
 #[inline(always)]
 fn put_entries<const E: usize, V: Stored<E>, R: Stored<4>>(
     target: &mut [[u8; E]],
@@ -154,14 +154,14 @@ fn put_entries<const E: usize, V: Stored<E>, R: Stored<4>>(
             )));
         };
         let value = value.widen();
-        // A single value keeps its bits: adding -0 to 0 would lose its sign.
+        // A single value keeps its bits: adding -0 to 0 would lose the sign.
         let is_sum = repeats == Repeats::Sum && *place != [0; E];
         *place = if is_sum { sum(*place, value) } else { value };
     }
     Ok(())
 }
 
-/// The sum of two values of the type that has this size.
+/// Adds two values of the floating-point type of this size.
 fn sum<const E: usize>(one: [u8; E], other: [u8; E]) -> [u8; E] {
     let mut sum = other;
     if let (Ok(one), Ok(other)) = (one.as_slice().try_into(), other.as_slice().try_into()) {
@@ -179,7 +179,7 @@ mod tests {
     use cntk_reader_core::sequence::ViewKind;
 
     #[test]
-    fn expansion_zeroes_first_and_repeats_add_up_or_the_last_one_wins() {
+    fn expansion_zeroes_and_handles_repeats() {
         let indices: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|index| index.to_ne_bytes()).collect();
         let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
         let sparse = SparseView { indices: &indices, narrow: false, offsets: &[5, 8, 8, 9], single: false };
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Whole numbers, bytes, ones and decimals, in single and double precision.
+    /// Full-width values, bytes, ones and decimals, in single and double precision.
     #[test]
     fn repeats_add_up_in_every_form_of_values() {
         let expanded = |values: &[u8], form, element: usize| {
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Samples of one block, of less, and of several.
+    /// Samples of less than a block, one block, and several blocks.
     #[test]
     fn all_blocks_of_decimals_are_widened() {
         let counts = [BLOCK as u32, BLOCK as u32 + 1, 0, 3 * BLOCK as u32 - 1, 1];
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_outside_of_the_sample_is_an_error() {
+    fn out_of_bounds_index_is_an_error() {
         for index in [-1i32, 3] {
             let indices = index.to_ne_bytes();
             let sparse = SparseView { indices: &indices, narrow: false, offsets: &[0, 1], single: false };

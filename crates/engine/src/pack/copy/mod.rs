@@ -1,7 +1,8 @@
-//! The copying: from views of sequences to the columns of one stream's block.
+//! Copies views of sequences to the columns of one stream's block.
 //!
-//! Column `t * lanes + s` is step `t` of lane `s`. The samples of a sequence therefore lie `lanes` columns apart, except in
-//! two cases where whole sequences are copied at once: one lane, and one step (then column `i` is sequence `i`).
+//! Column `t * lanes + s` is step `t` of lane `s`. The samples of a sequence therefore lie `lanes`
+//! columns apart, except in two cases in which whole sequences are copied at once: a single lane,
+//! and a single step (then column `i` is sequence `i`).
 
 use super::layout::Layout;
 use cntk_reader_core::Result;
@@ -20,20 +21,22 @@ mod sparse;
 pub(super) use dense::fill_gap;
 pub(super) use prefetch::first as prefetch_first;
 
-/// What is to be written of one stream's block.
+/// A unit of work: a part of one stream's block.
 ///
-/// It is inlined into its caller, because as an argument it makes small minibatches slower (1.03 to 1.05 of the time for 8 and 32 samples).
-/// The loops over sequences are not inlined, so that all registers are theirs.
-pub(super) enum Part<'a> {
-    Dense(dense::Part<'a>),
-    Sparse(sparse::Part<'a>),
-    /// Of a binary stream, which has its lanes one after the other.
-    Binary(dense::Lanes<'a>),
+/// Its methods are inlined into the caller, because passing a part as an argument makes small
+/// minibatches 3 to 5 % slower. The loops over sequences are not inlined, which leaves all
+/// registers to them.
+pub(super) enum BlockPart<'a> {
+    Dense(dense::DensePart<'a>),
+    Sparse(sparse::SparsePart<'a>),
+    /// Lanes of a binary stream, which are contiguous.
+    Binary(dense::BinaryLanes<'a>),
 }
 
-impl<'a> Part<'a> {
-    /// The whole block of a stream, whose size is that of its layout. `nnz` is the number of values if the stream is sparse. The first
-    /// records of `layout` belong to `views`, in their order; the remaining records are gaps. The views must have passed
+impl<'a> BlockPart<'a> {
+    /// Creates a part with the whole block of a stream, whose size must match its layout. `nnz` is
+    /// the number of values of a sparse stream. The first records of `layout` belong to `views`, in
+    /// the same order; the remaining records are gaps. The views must have passed
     /// [`check::sizes`](super::check::sizes).
     #[inline(always)]
     pub(super) fn whole(
@@ -42,50 +45,53 @@ impl<'a> Part<'a> {
         views: &'a [SequenceView<'a>],
         out: &'a mut [u8],
         nnz: usize,
-    ) -> Result<Part<'a>> {
+    ) -> Result<BlockPart<'a>> {
         let (element, column) = (info.element.size(), info.sample_size() * info.element.size());
         Ok(match info.storage {
             Storage::Dense if info.is_binary => {
-                Part::Binary(dense::Lanes { out, views, column, steps: layout.steps })
+                BlockPart::Binary(dense::BinaryLanes { out, views, column, steps: layout.steps })
             }
-            Storage::Dense => Part::Dense(dense::Part::whole(out, layout, views, column, element)),
-            Storage::SparseCsc => Part::Sparse(sparse::Part::whole(out, layout, views, element, nnz)?),
+            Storage::Dense => BlockPart::Dense(dense::DensePart::whole(out, layout, views, column, element)),
+            Storage::SparseCsc => {
+                BlockPart::Sparse(sparse::SparsePart::whole(out, layout, views, element, nnz)?)
+            }
         })
     }
 
-    /// Appends the parts of this one that threads may write at the same time, of about `bytes` bytes.
-    pub(super) fn split(self, bytes: usize, parts: &mut Vec<Part<'a>>) -> Result<()> {
+    /// Splits into parts of about `bytes` bytes, which threads may write concurrently, and appends
+    /// them.
+    pub(super) fn split(self, bytes: usize, parts: &mut Vec<BlockPart<'a>>) -> Result<()> {
         match self {
-            Part::Dense(part) => push(part.split(bytes), parts, Part::Dense),
-            Part::Sparse(part) => push(part.split(bytes), parts, Part::Sparse),
-            Part::Binary(lanes) => push(std::iter::once(lanes), parts, Part::Binary),
+            BlockPart::Dense(part) => push(part.split(bytes), parts, BlockPart::Dense),
+            BlockPart::Sparse(part) => push(part.split(bytes), parts, BlockPart::Sparse),
+            BlockPart::Binary(lanes) => push(std::iter::once(lanes), parts, BlockPart::Binary),
         }
     }
 
-    /// Writes it.
+    /// Writes the part.
     #[inline(always)]
     pub(super) fn write(self) -> Result<()> {
         match self {
-            Part::Dense(part) => part.write(),
-            Part::Sparse(part) => return part.write(),
-            Part::Binary(lanes) => lanes.write(),
+            BlockPart::Dense(part) => part.write(),
+            BlockPart::Sparse(part) => return part.write(),
+            BlockPart::Binary(lanes) => lanes.write(),
         }
         Ok(())
     }
 }
 
-/// The samples of a sequence that belong to some steps. The sequence begins at step `begin`.
+/// Returns the samples of a sequence within some steps. The sequence begins at step `begin`.
 #[inline(always)]
 fn samples_in(steps: &Range<usize>, begin: usize, view: &SequenceView<'_>) -> Range<usize> {
     let end = steps.end.saturating_sub(begin).min(view.samples as usize);
     steps.start.saturating_sub(begin).min(end)..end
 }
 
-/// Appends items as parts.
+/// Wraps items as parts and appends them.
 fn push<'a, P>(
     items: impl Iterator<Item = P>,
-    parts: &mut Vec<Part<'a>>,
-    part: impl Fn(P) -> Part<'a>,
+    parts: &mut Vec<BlockPart<'a>>,
+    part: impl Fn(P) -> BlockPart<'a>,
 ) -> Result<()> {
     for item in items {
         room::reserve(parts, 1, room::MINIBATCH)?;
@@ -94,30 +100,31 @@ fn push<'a, P>(
     Ok(())
 }
 
-/// Where the columns of a run of samples lie.
+/// The location of the columns of a run of samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
-    /// Byte at which the first column starts.
+    /// Byte offset of the first column.
     pub first: usize,
-    /// Bytes from one column to the next.
+    /// Distance between columns in bytes.
     pub stride: usize,
-    /// Bytes of a column.
+    /// Size of a column in bytes.
     pub column: usize,
 }
 
-/// The value of an index in a dense column if a sparse sample has it more than once.
+/// The value of an index in a dense column if it occurs several times in a sparse sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// The sum of its values, as wherever CNTK makes dense values of sparse ones itself.
+    /// The sum of its values, as elsewhere when CNTK converts sparse values to dense ones.
     #[default]
     Sum,
     /// Its last value, as in CNTK's truncated minibatches.
     Last,
 }
 
-/// Writes samples `from .. from + count` of a sequence as dense columns, with `element` bytes a value. The view must have
-/// passed [`check::sizes`](super::check::sizes), and [`check::ascending`](super::check::ascending) if it is sparse. Fails if an
-/// index of a sparse value lies outside of its sample.
+/// Writes samples `from .. from + count` of a sequence as dense columns, with `element` bytes per
+/// value. The view must have passed [`check::sizes`](super::check::sizes), and
+/// [`check::ascending`](super::check::ascending) if it is sparse. Fails if the index of a sparse
+/// value is out of bounds.
 #[inline]
 pub(super) fn samples(
     out: &mut [u8],
@@ -141,7 +148,7 @@ pub(super) fn samples(
     Ok(())
 }
 
-/// The offsets of samples with these numbers of entries.
+/// Returns the offsets of samples with these numbers of entries.
 #[cfg(test)]
 fn running_sums(counts: &[u32]) -> Vec<u32> {
     let sums = counts.iter().scan(0, |sum, count| {

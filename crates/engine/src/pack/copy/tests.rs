@@ -1,4 +1,4 @@
-//! Parts of a block, each written for itself and in any order, are the whole block.
+//! Writing the parts of a block separately, in any order, gives the whole block.
 
 use super::*;
 use crate::pack::block;
@@ -9,7 +9,7 @@ use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView, SparseView
 use cntk_reader_core::stream::ElementType;
 use proptest::prelude::*;
 
-/// A sequence's stored numbers.
+/// The stored numbers of a sequence.
 struct Stored {
     samples: u32,
     values: Vec<u8>,
@@ -27,7 +27,7 @@ enum Form {
     Ones,
 }
 
-/// `count` values of this form, beginning with one that depends on `first`.
+/// Returns `count` values of this form, beginning with one that depends on `first`.
 fn stored(first: u32, count: usize, form: Form) -> (Vec<u8>, ValueForm) {
     let numbers = || (first..).take(count);
     match form {
@@ -49,7 +49,7 @@ fn forms() -> impl Strategy<Value = Form> {
     prop_oneof![Just(Form::Whole), Just(Form::Byte), Just(Form::Decimal), Just(Form::Ones)]
 }
 
-/// Lengths of one sequence, of sequences of one sample, or of any.
+/// Lengths of a single sequence, of one-sample sequences, or of arbitrary ones.
 fn lengths() -> impl Strategy<Value = Vec<u32>> {
     prop_oneof![
         (1..40u32).prop_map(|length| vec![length]),
@@ -58,7 +58,8 @@ fn lengths() -> impl Strategy<Value = Vec<u32>> {
     ]
 }
 
-/// Compares the block that is written as a whole with one that is written in parts of about `bytes` bytes, the last one first.
+/// Compares a block written as a whole with one written in parts of about `bytes` bytes, the last
+/// part first.
 fn compare(info: &StreamInfo, lengths: &[u32], views: &[SequenceView<'_>], nnz: usize, bytes: usize) {
     let mut layout = Layout::default();
     FirstFit::default().lay_out(lengths, &mut layout).expect("memory");
@@ -68,16 +69,16 @@ fn compare(info: &StreamInfo, lengths: &[u32], views: &[SequenceView<'_>], nnz: 
         Storage::SparseCsc => block::sparse_size(nnz, element, columns),
     };
     let [mut expected, mut found] = [8, 9].map(|byte| vec![byte; size.expect("a size")]);
-    let whole = Part::whole(info, &layout, views, &mut expected, nnz).expect("offsets");
+    let whole = BlockPart::whole(info, &layout, views, &mut expected, nnz).expect("offsets");
     whole.write().expect("written");
     let mut parts = Vec::new();
-    let whole = Part::whole(info, &layout, views, &mut found, nnz).expect("offsets");
+    let whole = BlockPart::whole(info, &layout, views, &mut found, nnz).expect("offsets");
     whole.split(bytes, &mut parts).expect("memory");
     parts.into_iter().rev().for_each(|part| part.write().expect("written"));
     assert!(found == expected);
 }
 
-/// The loops are chosen by the size of a sample.
+/// Each size of sample may have a different loop.
 #[test]
 fn samples_of_every_size_are_copied_to_their_columns() {
     for column in (4..=280).step_by(4) {
@@ -101,7 +102,7 @@ proptest! {
         sample_size in prop_oneof![1..40usize, 100..300usize],
         bytes in 1..3000usize,
     ) {
-        // Dense values are never all 1.
+        // Dense values never have the form `Ones`.
         let form = if let Form::Ones = form { Form::Whole } else { form };
         let info = info("x", Storage::Dense, ElementType::Float, sample_size);
         let data: Vec<_> = (0..).zip(&lengths)
@@ -143,12 +144,12 @@ proptest! {
         let info = info("s", Storage::SparseCsc, ElementType::Float, 70_000);
         let data: Vec<_> = (0..).zip(&lengths)
             .map(|(i, &samples): (u32, _)| {
-                // One value each, or numbers that depend on the sample.
+                // One value each, or a number that depends on the sample.
                 let count = |t: u32| if most == 1 { 1 } else { (i * 5 + t * 3) % (most + 1) };
                 let counts: Vec<u32> = (0..samples).map(count).collect();
                 let mut offsets = running_sums(&counts);
                 let count = offsets[samples as usize] as usize;
-                // Offsets of a sequence may count on from those before it.
+                // Offsets of a sequence need not start at 0.
                 offsets.iter_mut().for_each(|offset| *offset += i);
                 let indices = (0..count as u32).flat_map(|index| {
                     let bytes = (index * 3 + i).to_ne_bytes();

@@ -1,4 +1,4 @@
-//! Random minibatches of whole sequences, compared with what the layout defines column by column.
+//! Compares random minibatches of whole sequences with a column-by-column reference.
 
 use super::tests::{packer, read};
 use super::*;
@@ -7,7 +7,7 @@ use crate::pack::test_feed::{Data, TestFeed, info};
 use cntk_reader_core::stream::{ElementType, Storage};
 use proptest::prelude::*;
 
-/// Column after column by the definitions, from the layout alone.
+/// Builds the block column by column, from the layout alone.
 fn reference(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
     let element = info.element.size();
     let column_bytes = info.sample_size() * element;
@@ -61,7 +61,7 @@ fn streams_strategy() -> impl Strategy<Value = Vec<StreamInfo>> {
 
 proptest! {
     #[test]
-    fn same_as_the_definition(
+    fn matches_the_definition(
         streams in streams_strategy(),
         lengths in proptest::collection::vec((1..9u32, 1..9u32), 1..60),
         longest in 1..9u32,

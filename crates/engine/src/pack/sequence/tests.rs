@@ -1,8 +1,8 @@
-//! Packing of whole sequences: the example byte for byte, invalid sequences, memory that is used again.
+//! Packing of whole sequences: the example byte for byte, invalid sequences, reuse of memory.
 
 use super::*;
 use crate::pack::test_feed::{
-    Data, EXAMPLE, State, TestFeed, example_streams, first_components, info, parse, records,
+    Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, info, parse, records,
 };
 use cntk_reader_core::ErrorKind;
 use cntk_reader_core::error::ExceptionClass;
@@ -122,7 +122,7 @@ fn frames() {
 }
 
 #[test]
-fn a_sequence_is_no_frame() {
+fn long_sequence_is_not_a_frame() {
     let streams = example_streams();
     let feed = &mut TestFeed::parse(&streams, EXAMPLE, 1);
     let packer = &mut SequencePacker::of_frames(streams, true);
@@ -132,13 +132,13 @@ fn a_sequence_is_no_frame() {
     assert_eq!((error.kind(), error.class()), (ErrorKind::Data, ExceptionClass::Runtime));
     assert_eq!(feed.position, 3);
     assert!(packer.read(feed).is_err());
-    // The long ones are consumed; what is left are frames.
+    // The long sequences are consumed; only frames are left.
     feed.position = 12;
     feed.next = 5;
     assert_eq!(read(packer, feed).keys, [5, 6]);
 }
 
-fn with_states(states: &[(usize, usize, State)], minibatch: u64) -> (SequencePacker, TestFeed) {
+fn with_states(states: &[(usize, usize, SequenceState)], minibatch: u64) -> (SequencePacker, TestFeed) {
     let streams = example_streams();
     let text: String = (0..6).map(|i| format!("{i} |x {i} {i} |s {}:1\n", i % 4)).collect();
     let mut sequences = parse(&streams, &text);
@@ -151,7 +151,7 @@ fn with_states(states: &[(usize, usize, State)], minibatch: u64) -> (SequencePac
 #[test]
 fn invalid_sequences_are_left_out_of_all_streams() {
     for max_errors in [0, 1] {
-        let (mut packer, mut feed) = with_states(&[(1, 1, State::Invalid)], 3);
+        let (mut packer, mut feed) = with_states(&[(1, 1, SequenceState::Invalid)], 3);
         feed.max_errors = max_errors;
         let result = packer.read(&mut feed);
         if max_errors == 0 {
@@ -168,8 +168,8 @@ fn invalid_sequences_are_left_out_of_all_streams() {
 }
 
 #[test]
-fn the_limit_is_compared_only_when_there_is_data() {
-    let invalid = |count: usize| (0..count).map(|i| (i, i % 2, State::Invalid)).collect::<Vec<_>>();
+fn limit_is_checked_only_with_data() {
+    let invalid = |count: usize| (0..count).map(|i| (i, i % 2, SequenceState::Invalid)).collect::<Vec<_>>();
     let (mut packer, mut feed) = with_states(&invalid(2), 2);
     let empty = packer.read(&mut feed).expect("nothing left, nothing compared");
     assert!(empty.streams.is_empty() && !empty.end_of_epoch);
@@ -190,7 +190,8 @@ fn the_limit_is_compared_only_when_there_is_data() {
 
 #[test]
 fn skipped_sequences_are_not_counted() {
-    let (mut packer, mut feed) = with_states(&[(0, 0, State::Skipped), (2, 1, State::Skipped)], 3);
+    let (mut packer, mut feed) =
+        with_states(&[(0, 0, SequenceState::Skipped), (2, 1, SequenceState::Skipped)], 3);
     assert_eq!(read(&mut packer, &mut feed).keys, [1]);
     assert_eq!(feed.invalid, 0);
 }
@@ -228,12 +229,12 @@ fn binary_streams_are_sequence_major() {
     assert_eq!(layout.column(1, 3), 19);
     let extent = layout.extent();
     assert_eq!((extent.samples, extent.sequences), (17, 5));
-    // The features beside them are packed as ever.
+    // The features beside them are packed as usual.
     assert!(!minibatch.streams[0].layout.sequence_major);
     assert_eq!(records(&minibatch, 0).split(' ').count(), 7);
 }
 
-/// Longer than what is copied at once, in all and for each sample.
+/// Both the sequences and their samples are longer than a single copy.
 #[test]
 fn long_binary_sequences_are_copied_whole() {
     let lattices = info("lattices", Storage::Dense, ElementType::Float, 300).binary();
@@ -253,7 +254,7 @@ fn long_binary_sequences_are_copied_whole() {
 }
 
 #[test]
-fn in_frame_mode_each_frame_may_have_a_whole_binary_sequence() {
+fn frames_may_have_whole_binary_sequences() {
     let (mut streams, mut sequences) = with_lattices();
     for sequence in &mut sequences {
         sequence[0] = Data::default();
@@ -263,7 +264,7 @@ fn in_frame_mode_each_frame_may_have_a_whole_binary_sequence() {
     packer.configure(&PackConfig { minibatch: 100, ..SIZES }).expect("sizes");
     let minibatch = read(&mut packer, &mut TestFeed::new(&streams, sequences.clone(), 2, 1));
     assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[1].layout.steps), (1, 6));
-    // Other streams may not.
+    // Streams that are not binary may not.
     streams[1].is_binary = false;
     let mut packer = SequencePacker::of_frames(streams.clone(), true);
     packer.configure(&PackConfig { minibatch: 100, ..SIZES }).expect("sizes");
@@ -271,7 +272,7 @@ fn in_frame_mode_each_frame_may_have_a_whole_binary_sequence() {
 }
 
 #[test]
-fn chunks_that_contradict_themselves_are_errors() {
+fn contradictory_chunks_are_errors() {
     let streams = example_streams();
     let damages: [fn(&mut Vec<Data>); 7] = [
         |sequence| sequence[0].samples = 2,
@@ -316,9 +317,9 @@ fn memory_is_used_again() {
     }
 }
 
-/// CNTK 2.7 leaves there what an earlier minibatch had.
+/// CNTK 2.7 leaves data of earlier minibatches in gaps.
 #[test]
-fn gaps_are_zeros_in_memory_that_is_used_again() {
+fn gaps_are_zeros_in_reused_memory() {
     let streams = vec![info("x", Storage::Dense, ElementType::Float, 1)];
     // Two full lanes of 4 samples, then the same columns with gaps in the second lane.
     let full: String = (0..8).map(|i| format!("{} |x 7\n", i / 4)).collect();
@@ -336,6 +337,6 @@ fn gaps_are_zeros_in_memory_that_is_used_again() {
         assert_eq!(first_components(&minibatch, 0, 1), [1., 5., 2., 0., 3., 0., 4., 0.]);
         places.push(minibatch.streams[0].block().as_ptr());
     }
-    // Otherwise the memory would be new, and zero anyway.
+    // Otherwise the memory would be new, and thus zero.
     assert!(places.windows(2).any(|pair| pair[0] == pair[1]), "{places:?}");
 }

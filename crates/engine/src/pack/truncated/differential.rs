@@ -1,4 +1,4 @@
-//! Random truncated minibatches, compared with a plain reference.
+//! Compares random truncated minibatches with a simple reference implementation.
 
 use super::tests::read;
 use super::*;
@@ -6,7 +6,7 @@ use crate::pack::test_feed::{Data, TestFeed, floats, info};
 use cntk_reader_core::stream::{ElementType, Storage};
 use proptest::prelude::*;
 
-/// One slot of the reference: everything sample by sample.
+/// One slot of the reference, which works sample by sample.
 #[derive(Default)]
 struct ReferenceSlot {
     /// Key, length and flag.
@@ -14,7 +14,7 @@ struct ReferenceSlot {
     cursor: usize,
 }
 
-/// One minibatch by the definition: records, keys, sample numbers by column (-1 in gaps), flags.
+/// One minibatch of the reference: records, keys, sample numbers by column (-1 in gaps), flags.
 type NaiveMinibatch = (Vec<Record>, Vec<u64>, Vec<i64>, bool, bool);
 
 fn reference(
@@ -76,7 +76,7 @@ fn reference(
 
 proptest! {
     #[test]
-    fn same_as_the_definition(
+    fn matches_the_definition(
         lengths in proptest::collection::vec(1..12usize, 1..30),
         truncation in 1..8usize,
         right_splice in 0..3usize,

@@ -1,8 +1,9 @@
-//! Packing for truncated back-propagation through time: sequences wait in one slot per lane, and each minibatch takes the
-//! same number of steps from every slot.
+//! Packing for truncated back-propagation through time: sequences are queued in one slot per lane,
+//! and each minibatch takes the same number of steps from every slot.
 //!
-//! A sequence that does not fit continues in the same lane of the next minibatch. Its records show that: they begin before
-//! step 0 or end after the last step. Slots hold sequences between minibatches; [`Packer::queued`] writes them down.
+//! A sequence that does not fit continues in the same lane of the next minibatch. Its records then
+//! begin before step 0 or end after the last step. Slots hold sequences between minibatches;
+//! [`Packer::queued`] saves them.
 
 mod slot;
 
@@ -24,11 +25,11 @@ use cntk_reader_core::{Error, ErrorKind, Result};
 use slot::{QueuedSequence, Slot};
 use std::sync::Arc;
 
-/// Packs a fixed number of steps at a time. All streams come out dense and share one layout.
+/// Packs a fixed number of steps at a time. All streams become dense and share one layout.
 pub struct TruncatedPacker {
     streams: Vec<StreamInfo>,
     pool: MinibatchPool,
-    /// The sizes that were taken last.
+    /// The sizes set last.
     config: Option<PackConfig>,
     slots: Vec<Slot>,
     /// The minibatch's sequences, by their numbers in it.
@@ -38,7 +39,8 @@ pub struct TruncatedPacker {
 }
 
 impl TruncatedPacker {
-    /// A packer for these streams. It asks for one sequence at a time, which makes local and global timelines equivalent.
+    /// Creates a packer for these streams. It requests one sequence at a time, which makes local
+    /// and global timelines equivalent.
     pub(crate) fn new(streams: Vec<StreamInfo>, _local_timeline: bool) -> TruncatedPacker {
         TruncatedPacker {
             streams,
@@ -51,27 +53,27 @@ impl TruncatedPacker {
         }
     }
 
-    /// Makes errors about single sequences name their places.
+    /// Makes errors about single sequences name their location.
     #[must_use]
     pub(crate) fn explained(self, explain: Explain) -> TruncatedPacker {
         TruncatedPacker { explain, ..self }
     }
 
-    /// Gives indices that a sparse sample repeats their last value, as CNTK 2.7 does.
+    /// Gives repeated indices in a sparse sample their last value, as CNTK 2.7 does.
     #[must_use]
     pub(crate) fn with_last_of_repeats(self) -> TruncatedPacker {
         TruncatedPacker { repeats: Repeats::Last, ..self }
     }
 
-    /// Makes the packer's minibatches part of `memory`.
+    /// Counts the packer's minibatches towards `memory`.
     #[must_use]
     pub(crate) fn of_memory(mut self, memory: &MinibatchMemory) -> TruncatedPacker {
         self.pool = MinibatchPool::of_memory(memory);
         self
     }
 
-    /// Refuses sizes that no memory holds. Each slot is filled with more samples than a minibatch
-    /// has steps, which takes sequences without end from data that are repeated without end.
+    /// Rejects sizes that exceed any memory. Each slot is filled with more samples than a minibatch
+    /// has steps, so endlessly repeated data would be queued without end.
     fn check_room(&self, config: &PackConfig) -> Result<()> {
         let dense = self.streams.iter().filter(|info| !info.has_late_shape());
         let sample: u128 = dense.map(|info| info.sample_size() as u128 * info.element.size() as u128).sum();
@@ -86,17 +88,19 @@ impl TruncatedPacker {
         self.config.as_ref().is_some_and(|old| sizes(old) == sizes(config))
     }
 
-    /// Fetches sequences until the slot has more than `truncation` samples. (`truncation` samples would do, but CNTK 2.7
-    /// reads one more sequence, and the checkpoint's position shows it.)
+    /// Fetches sequences until the slot has more than `truncation` samples. (`truncation` samples
+    /// would suffice, but CNTK 2.7 reads one more sequence, which shows in the checkpoint's
+    /// position.)
     fn fill(&mut self, slot: usize, truncation: usize, feed: &mut dyn Feed) -> Result<()> {
-        // Ends of sweeps since a sequence had samples. At the second one, a whole sweep had no samples: there are none.
+        // Number of sweep ends since the last sequence with samples. Two mean that a whole sweep
+        // had no samples.
         let mut barren = 0;
         while self.slots[slot].available() <= truncation && barren < 2 {
             let loaded = feed.next(u64::MAX, 1)?;
             let (end_of_sweep, end_of_epoch) = (loaded.end_of_sweep, loaded.end_of_epoch);
             barren += u8::from(end_of_sweep && !loaded.sequences.is_empty());
-            // A selection has more than one sequence only if some have no samples. CNTK 2.7 takes the first one and ignores
-            // the rest.
+            // A selection has several sequences only if some have no samples. CNTK 2.7 takes the
+            // first one and ignores the rest.
             let mut first = None;
             let mut invalid = 0;
             for (position, &id) in loaded.sequences.iter().enumerate() {
@@ -129,9 +133,9 @@ impl TruncatedPacker {
         Ok(())
     }
 
-    /// Number of samples of a sequence that is present in all streams, which must agree on it. It may be 0: CNTK 2.7 complains
-    /// only when the sequence's turn comes. This checks all that copying relies on, once per sequence rather than for every
-    /// minibatch that takes a piece of a long one.
+    /// Returns the number of samples of a sequence present in all streams, which must agree. It may
+    /// be 0: CNTK 2.7 reports that only when the sequence is due. Checks everything that copying
+    /// relies on, once per sequence rather than for each minibatch with a piece of it.
     fn length(&self, chunk: &dyn Chunk, id: SequenceId) -> Result<usize> {
         let mut length: Option<u32> = None;
         for (stream, info) in self.streams.iter().enumerate() {
@@ -146,14 +150,14 @@ impl TruncatedPacker {
             };
             check().map_err(|error| {
                 let error = self.explain.locate(error.in_stream(&info.name), id, stream, None);
-                // All others are mistakes of a deserializer.
+                // All other kinds are mistakes of a deserializer.
                 if error.kind() == ErrorKind::Data { self.explain.blame(error) } else { error }
             })?;
         }
         Ok(length.unwrap_or(0) as usize)
     }
 
-    /// The error of a sequence whose streams have different numbers of samples.
+    /// Creates the error for a sequence whose streams have different numbers of samples.
     #[cold]
     fn different(&self, chunk: &dyn Chunk, id: SequenceId) -> Error {
         let message = "For BPTT sequences between different input stream should have the same length.";
@@ -165,15 +169,15 @@ impl TruncatedPacker {
         });
         Error::data(message).with_detail(format!(
             "{} ‹truncated› cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
-             for many words, remove ‹truncation›: whole sequences are packed then, each stream in a layout \
-             of its own, and ‹defines_minibatch_size = true› in a stream makes its samples those that the minibatch size counts. Otherwise make \
+             for many words, remove ‹truncation›: whole sequences are then packed, each stream in its own \
+             layout, and ‹defines_minibatch_size = true› selects the stream whose samples the minibatch size counts. Otherwise make \
              the lengths equal: write a label for each sample.",
             explain::lengths(lengths)
         ))
     }
 
-    /// Writes one lane of the minibatch. Records go to the first stream's layout. Returns whether a sequence that carries
-    /// the end of a sweep was completed.
+    /// Writes one lane of the minibatch. Adds records to the first stream's layout only. Returns
+    /// whether it completed a sequence that carries the end of a sweep.
     fn pack_lane(
         slot: &mut Slot,
         lane: usize,
@@ -211,7 +215,7 @@ impl TruncatedPacker {
             slot.cursor += run;
             t += run;
         }
-        // Steps are repeated only if one sequence filled the lane.
+        // Steps overlap only if a single sequence filled the lane.
         if records == 1 && count == steps {
             slot.cursor -= config.right_splice as usize;
         }
@@ -237,12 +241,12 @@ impl TruncatedPacker {
     }
 }
 
-/// The number of slots of all workers.
+/// Returns the number of slots of all workers.
 fn slots_of_all(config: &PackConfig) -> u64 {
     (config.minibatch / config.truncation).max(1)
 }
 
-/// Number of this worker's slots.
+/// Returns the number of this worker's slots.
 fn own_slots(config: &PackConfig) -> u64 {
     let all = slots_of_all(config);
     all / config.workers + u64::from(config.rank < all % config.workers)
@@ -257,7 +261,7 @@ impl Packer for TruncatedPacker {
             return Err(error.with_detail("Set ‹truncation_length› to the number of steps of a minibatch."));
         }
         if config.right_splice >= config.truncation {
-            // CNTK 2.7 accepts equality, and repeats the first minibatch for ever.
+            // CNTK 2.7 accepts equality, and then repeats the first minibatch forever.
             let message = "rightSplice should be less than the truncation length.";
             let (splice, length) = (config.right_splice, config.truncation);
             return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}: choose a longer ‹truncation_length›, or a smaller ‹right_splice›.")));
@@ -274,8 +278,9 @@ impl Packer for TruncatedPacker {
         self.check_room(config)
     }
 
-    /// The number of slots is set only if the minibatch size or the truncation changed. Otherwise slots are emptied but their
-    /// number stays, even if the workers changed (as in CNTK 2.7).
+    /// Sets the number of slots only if the minibatch size or the truncation length changed.
+    /// Otherwise empties the slots but keeps their number, even if the workers changed (as in CNTK
+    /// 2.7).
     fn configure(&mut self, config: &PackConfig) -> Result<()> {
         self.check(config)?;
         if !self.has_sizes_of(config) {
@@ -301,19 +306,19 @@ impl Packer for TruncatedPacker {
         for slot in 0..self.slots.len() {
             self.fill(slot, steps, feed)?;
         }
-        // Before anything is packed, so that the next read finds everything but the empty sequence itself. Where only empty
-        // sequences are left, CNTK 2.7 delivers minibatches of gaps for ever.
+        // Check before packing, so that the next read finds everything except the empty sequence.
+        // If only empty sequences are left, CNTK 2.7 delivers minibatches of gaps forever.
         let all_done = self.slots.iter().all(|slot| slot.available() == 0);
         let steps_to_come = if all_done { 0 } else { steps };
         if self.slots.iter_mut().any(|slot| slot.take_empty(steps_to_come)) {
-            // Its streams agree on the number of samples, so each of them is empty.
+            // All streams agree on the number of samples, so each of them is empty.
             return Err(check::empty_sequence(self.streams.first().map_or("", |info| &info.name)));
         }
         if self.slots.iter().all(|slot| slot.queue.is_empty()) {
             return Ok(Minibatch::empty(false, true));
         }
         let mut minibatch = self.pool.take(self.streams.len());
-        // A lane has a record for each of its sequences, and one for a gap.
+        // A lane has one record for each sequence, and one for a gap.
         let records = self.slots.iter().map(|slot| slot.queue.len().min(steps) + 1).sum();
         minibatch.reserve(records)?;
         room::reserve(&mut self.sequences, records, room::MINIBATCH)?;
@@ -356,7 +361,7 @@ impl Packer for TruncatedPacker {
         for (queue, slot) in queues.iter_mut().zip(&self.slots) {
             queue.cursor = slot.cursor as u64;
             queue.sequences.clear();
-            // Grows when the slot's queue does, not later.
+            // Grow together with the slot's queue.
             room::reserve(&mut queue.sequences, slot.queue.capacity(), room::SLOTS)?;
             queue.sequences.extend(slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)));
         }
@@ -384,7 +389,8 @@ impl Packer for TruncatedPacker {
                 let samples = self.length(&*chunk, id)?;
                 slot.push(QueuedSequence { id, chunk, samples, end_of_sweep })?;
             }
-            // The cursor lies within the first sequence. It is 0 if there is none or if it is empty.
+            // The cursor must lie within the first sequence, or be 0 if there is none or it is
+            // empty.
             let end = slot.queue.front().map_or(1, |front| front.samples.max(1) as u64);
             if queue.cursor >= end {
                 return Err(damaged());
@@ -402,11 +408,11 @@ impl Packer for TruncatedPacker {
 
 /// Whether a sequence has data in all streams.
 enum Presence {
-    /// It has.
+    /// It has data in all streams.
     Whole,
-    /// Its deserializer left it out.
+    /// Its deserializer skipped it.
     Skipped,
-    /// It is invalid in this stream, the first one.
+    /// It is invalid; this is the first stream in which it is.
     Invalid(usize),
 }
 
@@ -422,14 +428,16 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
     presence
 }
 
-/// Adds a record to the layout that all streams share: it is made in the first stream and copied to the others at the end.
+/// Adds a record to the shared layout, which is built in the first stream and copied to the others
+/// at the end.
 fn add_record(streams: &mut [StreamMinibatch], record: Record) {
     if let Some(first) = streams.first_mut() {
         first.layout.records.push(record);
     }
 }
 
-/// Copies samples `from .. from + count` of a sequence in stream `number` to the steps from `t` on of `lane`.
+/// Copies samples `from .. from + count` of a sequence in stream `number` to the steps of `lane`
+/// from `t` on.
 #[expect(
     clippy::too_many_arguments,
     reason = "two runs of samples, source and target, in one of the streams"

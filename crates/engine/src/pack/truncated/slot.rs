@@ -1,4 +1,4 @@
-//! The line of sequences that wait for one lane of truncated minibatches.
+//! The queue of sequences for one lane of truncated minibatches.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::format::Chunk;
@@ -7,25 +7,25 @@ use cntk_reader_core::sequence::SequenceId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Sequences that a slot gets memory for at once, with its first one. Short ones fill it soon, and slots that never get any
-/// take none.
+/// Initial queue capacity of a slot, allocated with its first sequence. Short sequences soon fill
+/// it, and unused slots take no memory.
 const USUAL_QUEUE: usize = 16;
 
-/// A sequence that waits in a slot.
+/// A sequence queued in a slot.
 pub(super) struct QueuedSequence {
     pub id: SequenceId,
     /// Keeps the data in memory after the window has moved on.
     pub chunk: Arc<dyn Chunk>,
     pub samples: usize,
-    /// The selection that brought it reached the end of a sweep.
+    /// Its selection reached the end of a sweep.
     pub end_of_sweep: bool,
 }
 
-/// What one lane of the minibatches is filled from, one minibatch after the other.
+/// The queue that fills one lane of successive minibatches.
 #[derive(Default)]
 pub(super) struct Slot {
     pub queue: VecDeque<QueuedSequence>,
-    /// Samples of the first sequence that were delivered already, fewer than it has.
+    /// Samples of the first sequence that are already delivered, fewer than it has.
     pub cursor: usize,
     /// Samples of all sequences in the queue.
     samples: usize,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Samples that are still to be delivered.
+    /// Returns the number of undelivered samples.
     pub fn available(&self) -> usize {
         self.samples - self.cursor
     }
@@ -50,7 +50,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Removes the first sequence if all of it was delivered, and returns whether it carried the end of a sweep.
+    /// Removes the first sequence if it is fully delivered, and returns whether it carried the end
+    /// of a sweep.
     pub fn pop_if_done(&mut self) -> Option<bool> {
         let front = self.queue.front().filter(|front| front.samples == self.cursor)?;
         self.samples -= front.samples;
@@ -58,8 +59,9 @@ impl Slot {
         self.queue.pop_front().map(|front| front.end_of_sweep)
     }
 
-    /// Removes the first sequence without samples that lies within the next `steps` steps. Returns whether there was one.
-    /// A sequence after the slot's last sample lies within no number of steps; `steps` 0 removes it all the same.
+    /// Removes the first empty sequence within the next `steps` steps. Returns whether there was
+    /// one. A sequence after the slot's last sample is not within any number of steps, but `steps`
+    /// 0 removes it too.
     pub fn take_empty(&mut self, steps: usize) -> bool {
         if self.empty == 0 {
             return false;
@@ -81,7 +83,7 @@ impl Slot {
         true
     }
 
-    /// Removes all sequences and keeps the memory.
+    /// Removes all sequences but keeps the memory.
     pub fn clear(&mut self) {
         *self = Slot { queue: std::mem::take(&mut self.queue), ..Slot::default() };
         self.queue.clear();

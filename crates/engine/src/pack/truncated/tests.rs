@@ -1,8 +1,9 @@
-//! Truncated packing: recorded minibatches, changes of sizes, checkpoints, sequences without samples.
+//! Truncated packing: recorded minibatches, changes of sizes, checkpoints, sequences without
+//! samples.
 
 use super::*;
 use crate::pack::test_feed::{
-    Data, EXAMPLE, State, TestFeed, example_streams, first_components, floats, info, parse, records,
+    Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, floats, info, parse, records,
 };
 use cntk_reader_core::stream::{ElementType, Storage};
 
@@ -15,7 +16,7 @@ fn packer(config: PackConfig) -> TruncatedPacker {
 }
 
 fn queued(packer: &TruncatedPacker) -> Vec<Queue> {
-    // What was in the list before must not matter.
+    // Previous content of the list must not matter.
     let mut queues = vec![Queue { cursor: 9, sequences: vec![(SequenceId { chunk: 9, index: 9 }, true)] }; 3];
     packer.queued(&mut queues).expect("memory");
     queues
@@ -148,7 +149,7 @@ fn sparse_streams_come_out_dense() {
 }
 
 #[test]
-fn restoring_a_position_loses_what_was_queued() {
+fn restoring_a_position_drops_queued_sequences() {
     for (position, keys) in [(8, vec![4, 5, 6]), (0, vec![0, 2, 3])] {
         let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
         read(packer, feed);
@@ -159,7 +160,7 @@ fn restoring_a_position_loses_what_was_queued() {
 }
 
 #[test]
-fn new_sizes_mean_new_slots() {
+fn new_sizes_replace_the_slots() {
     let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
     read(packer, feed);
     packer.configure(&PackConfig { minibatch: 12, ..SIZES }).expect("sizes");
@@ -180,7 +181,7 @@ fn new_workers_keep_the_slots() {
     read(first, feed);
     let queues = queued(first);
     assert_eq!(queues.len(), 2);
-    // A new packer comes to the same number of slots.
+    // A new packer restores the same number of slots.
     let mut second = TruncatedPacker::new(example_streams(), true);
     assert!(second.configure(&config).is_err());
     let chunks = feed.chunks.clone();
@@ -232,10 +233,10 @@ fn damaged_checkpoints_are_errors() {
 }
 
 #[test]
-fn sizes_that_do_not_fit() {
+fn invalid_sizes() {
     let mut packer = TruncatedPacker::new(example_streams(), true);
     assert_eq!(packer.read(&mut feed(1)).expect_err("no sizes").kind(), ErrorKind::State);
-    // More slots than there is memory for.
+    // More slots than memory allows.
     let vast = PackConfig { minibatch: u64::MAX, truncation: 1, ..SIZES };
     assert_eq!(packer.configure(&vast).expect_err("must be refused").kind(), ErrorKind::Memory);
     let mut refused = |config| packer.configure(&config).expect_err("must be refused").class();
@@ -254,7 +255,7 @@ fn sizes_that_do_not_fit() {
     }
 }
 
-/// Sequences of these lengths, whose values are `10 * number + step + 1`.
+/// Creates sequences of these lengths with values `10 * number + step + 1`.
 fn of_lengths(lengths: &[u64]) -> (TruncatedPacker, TestFeed) {
     let streams = vec![info("x", Storage::Dense, ElementType::Float, 1)];
     let sequence = |(number, &length): (usize, &u64)| {
@@ -271,9 +272,10 @@ fn of_lengths(lengths: &[u64]) -> (TruncatedPacker, TestFeed) {
 }
 
 #[test]
-fn a_sequence_without_samples_is_an_error_when_it_is_due() {
+fn empty_sequence_fails_when_due() {
     let first = (vec![2, 3, 1, 1, 4, 0, 2, 3, 2], 9, "bbebbb");
-    // The empty one is all that is left of its lane, and then of all lanes; the last one was fetched along with it.
+    // Only the empty sequence is left in its lane, and then in all lanes; the last one was fetched
+    // along with it.
     let second = (vec![3, 1, 4, 0, 1], 4, "bbbe");
     for (lengths, count, course) in [first, second] {
         let (mut packer, mut feed) = of_lengths(&lengths);
@@ -290,7 +292,7 @@ fn a_sequence_without_samples_is_an_error_when_it_is_due() {
                     seen.push('e');
                 }
             }
-            // What waits in line, the empty sequence too, comes back from a checkpoint.
+            // Queued sequences, including the empty one, are restored from a checkpoint.
             let (queues, chunks) = (queued(&packer), feed.chunks.clone());
             let load = &mut |id: SequenceId| {
                 chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
@@ -327,11 +329,13 @@ fn streams_of_different_lengths_are_errors() {
 }
 
 #[test]
-fn an_invalid_sequence_is_noticed_with_the_next_valid_one() {
+fn invalid_sequence_is_reported_with_the_next_valid_one() {
     let streams = example_streams();
-    for (max_errors, state, fails) in
-        [(0, State::Invalid, true), (1, State::Invalid, false), (0, State::Skipped, false)]
-    {
+    for (max_errors, state, fails) in [
+        (0, SequenceState::Invalid, true),
+        (1, SequenceState::Invalid, false),
+        (0, SequenceState::Skipped, false),
+    ] {
         let mut sequences = parse(&streams, EXAMPLE);
         sequences[1][1].state = state;
         let feed = &mut TestFeed::new(&streams, sequences, 2, 1);

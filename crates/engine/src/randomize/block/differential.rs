@@ -1,4 +1,4 @@
-//! The block randomizer compared with its reference in random scenarios.
+//! Compares the block randomizer with its reference implementation in random scenarios.
 
 use super::*;
 use crate::randomize::random::Random;
@@ -18,7 +18,7 @@ pub(super) fn random_window(random: &mut Random, table: &Lists) -> WindowSize {
 fn random_workers(random: &mut Random) -> WorkerConfig {
     let workers = match random.range(0, 6) {
         0..3 => 1,
-        // Some of them have no chunks.
+        // Some workers have no chunks.
         3 => random.range(6, 20),
         _ => random.range(1, 6),
     };
@@ -52,7 +52,7 @@ fn fast_and_reference_agree() {
                 "scenario {scenario}, step {step}: {:?}, {size:?}, seed {seed}, {epoch:?}",
                 table.lengths
             );
-            // Where empty sequences lie, a position does not show whether they were taken.
+            // A position between empty sequences does not tell how many of them were taken.
             let is_exact = table.lengths.iter().flatten().all(|&length| length > 0);
             match random.range(0, 24) {
                 0 => {
@@ -71,9 +71,9 @@ fn fast_and_reference_agree() {
                     fast.seek(target).expect("a position");
                     reference.seek(target);
                 }
-                // A worker without chunks may be at the end of the numbers.
+                // A worker without chunks may be at the end of the integer range.
                 3 if is_exact && fast.position().samples < SIZE_UNLIMITED => {
-                    // A little back, as after a minibatch that is given up.
+                    // A little back, as after discarding a minibatch.
                     let target = fast.position().samples.saturating_sub(random.range(0, 9));
                     fast.seek(target).expect("a position");
                     reference.seek(target);

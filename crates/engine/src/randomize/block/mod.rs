@@ -1,7 +1,9 @@
-//! Block randomization in rolling windows: chunks change places in the whole sweep, sequences within a window of chunks.
+//! Block randomization in rolling windows: chunks are shuffled across the sweep, sequences within a
+//! window of chunks.
 //!
-//! The order is a pure function of seed, sweep, window and chunk table, wherever it is entered. A sequence belongs to
-//! the worker `position of its chunk mod workers`, so a worker has different chunks in every sweep.
+//! The order is a pure function of seed, sweep, window and chunk table, independent of the entry
+//! point. A sequence belongs to worker `position of its chunk mod workers`, so a worker has
+//! different chunks in every sweep.
 
 #[cfg(test)]
 mod differential;
@@ -20,12 +22,12 @@ use super::{
 use crate::randomize::{Pace, WindowSize};
 use cntk_reader_core::format::ChunkTable;
 use cntk_reader_core::format::Lengths;
-use cntk_reader_core::limits::{LARGEST_EPOCH, MOST_BARREN_SWEEPS};
+use cntk_reader_core::limits::{LARGEST_EPOCH, MAX_BARREN_SWEEPS};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::ChunkId;
 use cntk_reader_core::{Error, Result};
 use order::SweepOrder;
-use rolling::{FOREIGN, Limits, Long, One, OwnChunks, RollingOrder, SequenceOrder, Source};
+use rolling::{FOREIGN, Limits, Long, One, OwnChunks, RollingOrder, SequenceOrder, SweepSource};
 use std::sync::Arc;
 
 /// A randomized timeline.
@@ -40,8 +42,8 @@ pub struct BlockRandomizer {
     epoch: EpochSpan,
     /// Samples of all workers since the start of sweep 0.
     samples: u64,
-    /// The sweep that `order` and `sequences` belong to. It may be the one before that of `samples`: a sweep is entered when it
-    /// is needed.
+    /// The sweep of `order` and `sequences`. May be one behind `samples`, because sweeps are
+    /// entered lazily.
     sweep: Option<u64>,
     order: SweepOrder,
     /// The order of chunks in the sweep after `sweep`.
@@ -49,14 +51,14 @@ pub struct BlockRandomizer {
     /// The chunk at each position if it is this worker's, else [`FOREIGN`].
     own: Vec<ChunkId>,
     sequences: Box<dyn SequenceOrder>,
-    /// The positions whose chunks the last selection may have sequences of.
+    /// The positions whose chunks may contribute to the last selection.
     range: Span,
-    /// Chunks of the last selection from sweeps before the current one.
+    /// Chunks of the last selection that belong to earlier sweeps.
     carried: Vec<ChunkId>,
     stamp: u64,
 }
 
-/// What one sweep contributed to a selection.
+/// One sweep's contribution to a selection.
 struct SweepPart {
     end_of_sweep: bool,
     end_of_epoch: bool,
@@ -65,7 +67,8 @@ struct SweepPart {
 }
 
 impl BlockRandomizer {
-    /// A timeline over the table. Nothing is drawn before it is needed; a table without samples is refused only then.
+    /// Creates a timeline over the table. The order is drawn on first use, and a table without
+    /// samples is rejected only then.
     pub fn new(table: Arc<dyn ChunkTable>, window: WindowSize, seed: u64) -> Self {
         let sequences: Box<dyn SequenceOrder> = if all_ones(&*table) {
             Box::new(RollingOrder::<One>::new())
@@ -92,18 +95,18 @@ impl BlockRandomizer {
         }
     }
 
-    /// The same with another pace. In lockstep, both limits of [`Timeline::next`] have to be equal.
+    /// Sets the pace. In lockstep, both limits of [`Timeline::next`] must be equal.
     #[must_use]
     pub fn at_pace(self, pace: Pace) -> Self {
         BlockRandomizer { pace, ..self }
     }
 
-    /// Whether this worker has no chunk in any sweep.
+    /// Whether this worker has no chunks in any sweep.
     fn is_idle(&self) -> bool {
         self.workers.rank >= self.table.chunks().len() as u64
     }
 
-    /// Enters the sweep of `samples`, and goes to the offset of `samples` in it.
+    /// Enters the sweep of `samples`, and goes to that offset in it.
     fn enter(&mut self) -> Result<()> {
         let sweep = self.samples / self.sweep_samples;
         if self.sweep == Some(sweep) {
@@ -119,7 +122,7 @@ impl BlockRandomizer {
 
     fn enter_sweep(&mut self, sweep: u64) -> Result<()> {
         let count = self.table.chunks().len() as u32;
-        // Without memory the timeline is in no sweep.
+        // If an allocation fails, the timeline is in no sweep.
         let before = self.sweep.take();
         for order in [&mut self.order.chunks, &mut self.next_chunks] {
             room::reserve(order, (count as usize).saturating_sub(order.len()), room::ORDER)?;
@@ -151,9 +154,10 @@ impl BlockRandomizer {
         Ok(())
     }
 
-    /// Goes to an offset in the sweep that was entered, and sets `samples` to the start of the sequence found there.
+    /// Goes to an offset in the current sweep, and sets `samples` to the start of the sequence
+    /// found there.
     fn seek_in_sweep(&mut self, offset: u64) -> Result<()> {
-        let source = Source { order: &self.order, table: &*self.table };
+        let source = SweepSource { order: &self.order, table: &*self.table };
         match self.sequences.seek(source, offset) {
             Ok(found) => {
                 let start = self.samples - self.samples % self.sweep_samples;
@@ -169,7 +173,8 @@ impl BlockRandomizer {
         }
     }
 
-    /// Notes the first and last position that were read: the chunks that their windows span have to be in memory.
+    /// Records the first and last position read: all chunks that their windows span must be in
+    /// memory.
     fn touch(&mut self, first: usize, last: usize) {
         let last = last.min(self.order.len().saturating_sub(1));
         let range =
@@ -180,7 +185,8 @@ impl BlockRandomizer {
         }
     }
 
-    /// Goes where a start or a state leads: a worker without chunks goes to the end of the epoch, as in CNTK 2.7.
+    /// Goes to the start of an epoch or a saved position. A worker without chunks goes to the end
+    /// of the epoch, as in CNTK 2.7.
     fn go_to(&mut self, samples: u64) -> Result<()> {
         if self.is_idle() && self.pace != Pace::Lockstep {
             self.samples = self.epoch.end;
@@ -190,7 +196,7 @@ impl BlockRandomizer {
         self.return_to(samples)
     }
 
-    /// Goes to a position, whether this worker has chunks or not.
+    /// Goes to a position, whether or not this worker has chunks.
     fn return_to(&mut self, samples: u64) -> Result<()> {
         self.samples = samples;
         self.forget_carried();
@@ -200,7 +206,7 @@ impl BlockRandomizer {
         } else {
             self.enter()?;
         }
-        // An offset in the sweep's last sequence leads to the next sweep.
+        // An offset within the sweep's last sequence leads to the next sweep.
         self.enter()
     }
 
@@ -236,7 +242,7 @@ impl BlockRandomizer {
             of_any: self.pace.counts_all(),
         };
         let (first, before) = (self.sequences.position(), selection.sequences.len());
-        let source = Source { order: &self.order, table: &*self.table };
+        let source = SweepSource { order: &self.order, table: &*self.table };
         let own_chunks = OwnChunks { chunks: &self.own, is_all: self.workers.workers == 1 };
         let taken = match self.sequences.take(source, own_chunks, limits, &mut selection.sequences) {
             Ok(taken) => taken,
@@ -246,7 +252,8 @@ impl BlockRandomizer {
             }
         };
         if taken.global == 0 {
-            // CNTK 2.7: sequences without samples are delivered only along with others, of any worker.
+            // CNTK 2.7: sequences without samples are delivered only together with others, of any
+            // worker.
             selection.sequences.truncate(before);
         }
         self.touch(first, taken.last_position.unwrap_or(first));
@@ -259,8 +266,9 @@ impl BlockRandomizer {
         })
     }
 
-    /// Goes past the sweeps that end within the epoch and the next `most` samples, in which this worker has nothing to select;
-    /// gives how many samples that were. Walking through a billion sweeps, as CNTK does, takes minutes.
+    /// Skips the sweeps that end within the epoch and the next `most` samples, for a worker without
+    /// chunks. Returns the number of samples skipped. Walking through a billion sweeps, as CNTK
+    /// does, takes minutes.
     fn skip_sweeps(&mut self, most: u64) -> u64 {
         let end = self.epoch.end.min(self.samples.saturating_add(most));
         let skipped = (end - end % self.sweep_samples).saturating_sub(self.samples);
@@ -268,7 +276,7 @@ impl BlockRandomizer {
         skipped
     }
 
-    /// Keeps the chunks of the first `count` sequences: they were selected before the last sweep was entered.
+    /// Keeps the chunks of the first `count` sequences, which were selected in earlier sweeps.
     fn carry(&mut self, selection: &Selection, count: usize) -> Result<()> {
         room::reserve(&mut self.carried, count, room::ORDER)?;
         self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
@@ -310,8 +318,8 @@ impl Timeline for BlockRandomizer {
             return Err(no_samples());
         }
         self.forget_carried();
-        // A worker that lost its chunks to more workers still walks to the end of the epoch, as in CNTK 2.7. To one that
-        // never comes, CNTK walks for ever.
+        // A worker that lost its chunks to additional workers still walks to the end of the epoch,
+        // as in CNTK 2.7. In an epoch without end, CNTK never returns; here the epoch ends.
         let is_idle = self.is_idle();
         if is_idle && self.pace != Pace::Lockstep && self.epoch.end >= SIZE_UNLIMITED {
             self.samples = self.samples.max(self.epoch.end);
@@ -329,10 +337,11 @@ impl Timeline for BlockRandomizer {
             let part = self.part(global - global_taken, local - local_taken, !continuing, selection)?;
             selection.end_of_sweep |= part.end_of_sweep;
             selection.end_of_epoch |= part.end_of_epoch;
-            // In another sweep the worker has other chunks. If they never have a sample, this would go on for ever.
+            // The worker has other chunks in every sweep. If none ever has a sample, this loop
+            // would never end.
             let never_ends = part.local == 0 && !is_idle && self.pace != Pace::Lockstep;
             barren = if never_ends { barren + u32::from(part.end_of_sweep) } else { 0 };
-            if continuing && (part.global == 0 || barren > MOST_BARREN_SWEEPS) {
+            if continuing && (part.global == 0 || barren > MAX_BARREN_SWEEPS) {
                 break;
             }
             global_taken += part.global;
@@ -364,14 +373,15 @@ impl Timeline for BlockRandomizer {
         self.go_to(samples)
     }
 
-    /// Unlike [`Timeline::seek`], this leaves a worker without chunks where it had walked to: other workers' settings may
-    /// follow, and then it goes on from there. An epoch may end within a sequence, so its end is not rounded up either.
+    /// Unlike [`Timeline::seek`], this leaves a worker without chunks where it was: the workers may
+    /// change again, and then it continues from there. An epoch may end within a sequence, so its
+    /// end is not rounded up either.
     fn resume(&mut self, position: Position) -> Result<()> {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
         if position.samples >= self.epoch.end {
-            // Nothing is read there.
+            // Nothing is read past the end.
             self.samples = position.samples;
             self.forget_carried();
             return Ok(());
@@ -417,7 +427,7 @@ impl Timeline for BlockRandomizer {
     }
 }
 
-/// Whether every sequence is one sample long. Looks at the lengths only if the totals allow it.
+/// Whether every sequence is one sample long. Checks the totals before the individual lengths.
 fn all_ones(table: &dyn ChunkTable) -> bool {
     let chunks = table.chunks();
     chunks.iter().all(|chunk| chunk.samples == u64::from(chunk.sequences))

@@ -1,7 +1,7 @@
-//! The order of chunks in one sweep, and the window in which the sequences of each may move.
+//! The order of chunks in one sweep, and the window in which each chunk's sequences may move.
 //!
-//! All of it is a pure function of seed, sweep, window size and chunk table. Unless something else is said, chunks are
-//! meant by their *position* in the sweep's order.
+//! Both are pure functions of seed, sweep, window size and chunk table. Unless stated otherwise,
+//! chunks are identified by their *position* in the sweep's order.
 
 use crate::randomize::WindowSize;
 use crate::randomize::random::Random;
@@ -10,7 +10,7 @@ use cntk_reader_core::format::ChunkInfo;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::ChunkId;
 
-/// A half open range of positions.
+/// A half-open range of positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// First position.
@@ -19,15 +19,15 @@ pub struct Span {
     pub end: u32,
 }
 
-/// The chunks in the order of a sweep. There should be room for them.
+/// Fills `order` with the chunks in the order of a sweep. The caller should reserve the memory.
 pub fn chunk_order(seed: u64, sweep: u64, chunks: u32, order: &mut Vec<ChunkId>) {
     order.clear();
     order.extend(0..chunks);
     Random::new(seed.wrapping_add(sweep)).shuffle_all(order);
 }
 
-/// The window of each position, `chunks` being the table's chunks in the sweep's order. Every window contains its own
-/// position, and from one position to the next neither begin nor end goes down.
+/// Computes the window of each position from the table's chunks, given in the sweep's order. Every
+/// window contains its own position, and both begin and end are non-decreasing.
 pub fn chunk_windows<'a>(
     size: WindowSize,
     chunks: impl ExactSizeIterator<Item = &'a ChunkInfo>,
@@ -38,8 +38,9 @@ pub fn chunk_windows<'a>(
     let count = chunks.len() as u32;
     match size {
         WindowSize::Chunks(size) => {
-            // CNTK 2.7 keeps the low 32 bits of the width but halves all of it: from 2^32 on, a window is everything or else
-            // too narrow for its own position, on which CNTK crashes. Here it is everything.
+            // CNTK 2.7 truncates the width to 32 bits but halves the untruncated value. For widths
+            // from 2^32 on, its window either covers everything or misses its own position, and
+            // then CNTK crashes. Here it covers everything.
             let width = u32::try_from(size).unwrap_or(u32::MAX).max(1);
             let half = width / 2;
             let last = count.saturating_sub(width);
@@ -84,7 +85,7 @@ pub struct Reach {
     pub end: u64,
 }
 
-/// What is known of a sweep before its first sequence is drawn.
+/// The part of a sweep's order that is known before its first sequence is drawn.
 #[derive(Debug, Default)]
 pub struct SweepOrder {
     /// The chunk at each position.
@@ -93,19 +94,20 @@ pub struct SweepOrder {
     pub positions: Vec<u32>,
     /// The window of each position.
     pub windows: Vec<Span>,
-    /// The number of sequences before each position, and the number of all sequences at the end.
+    /// The number of sequences before each position, followed by the total.
     pub sequence_offsets: Vec<u64>,
-    /// For each position the places whose windows contain it: windows only move forward, so this is one range.
+    /// For each position, the places whose windows contain it. Windows only move forward, so this
+    /// is one range.
     pub reach: Vec<Reach>,
 }
 
 impl SweepOrder {
-    /// Number of chunks.
+    /// Returns the number of chunks.
     pub fn len(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Works out everything else from the order in `chunks`.
+    /// Computes everything else from the order in `chunks`.
     pub fn arrange(&mut self, size: WindowSize, table: &[ChunkInfo]) -> Result<()> {
         let SweepOrder { chunks, positions, windows, sequence_offsets, reach } = self;
         let infos = chunks.iter().map(|&chunk| &table[chunk as usize]);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_the_recorded_ones() {
+    fn orders_match_recorded_ones() {
         let mut order = Vec::new();
         for (seed, sweep, expected) in [
             (0, 0, [0, 1, 2]),

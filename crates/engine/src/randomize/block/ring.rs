@@ -1,9 +1,9 @@
-//! A queue of entries in one flat array, whose inner entries change places in constant time.
+//! A ring buffer whose entries can be swapped in place.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 
-/// Entries in a circle: added at the end, dropped from the front.
+/// A ring buffer: entries are added at the back and dropped from the front.
 #[derive(Debug, Default)]
 pub struct Ring<E> {
     slots: Vec<E>,
@@ -12,7 +12,7 @@ pub struct Ring<E> {
 }
 
 impl<E: Copy + Default> Ring<E> {
-    /// Drops all entries and keeps the memory.
+    /// Drops all entries but keeps the memory.
     pub fn clear(&mut self) {
         (self.head, self.len) = (0, 0);
     }
@@ -24,7 +24,8 @@ impl<E: Copy + Default> Ring<E> {
         self.head = if self.len == 0 { 0 } else { self.slot(count) };
     }
 
-    /// Reserves slots for `count` more entries, and for a few more if it must grow: positions differ in size.
+    /// Reserves slots for `count` more entries. Growth adds some spare slots, because chunks differ
+    /// in size.
     pub fn reserve(&mut self, count: usize) -> Result<()> {
         let need = self.len + count;
         if need <= self.slots.len() {
@@ -39,7 +40,8 @@ impl<E: Copy + Default> Ring<E> {
         Ok(())
     }
 
-    /// Adds `count` entries, each made from its number. There must be slots for them ([`Ring::reserve`]).
+    /// Appends `count` entries, each made from its number. The slots must be reserved
+    /// ([`Ring::reserve`]).
     pub fn extend(&mut self, count: usize, mut make: impl FnMut(usize) -> E) {
         let tail = self.slot(self.len);
         let straight = count.min(self.slots.len() - tail);
@@ -52,14 +54,14 @@ impl<E: Copy + Default> Ring<E> {
         self.len += count;
     }
 
-    /// The entries from `from` on, up to `to` or to the end of the array.
+    /// Returns the entries from `from` up to `to` or the end of the array, whichever comes first.
     pub fn stretch(&self, from: usize, to: usize) -> &[E] {
         let start = self.slot(from);
         let end = self.slots.len().min(start + (to - from));
         &self.slots[start..end]
     }
 
-    /// All slots, and where entries lie in them.
+    /// Returns all slots, and the mapping from entries to slots.
     pub fn slots(&mut self) -> (&mut [E], Circle) {
         let circle = Circle { head: self.head, size: self.slots.len() };
         (&mut self.slots, circle)
@@ -70,7 +72,7 @@ impl<E: Copy + Default> Ring<E> {
     }
 }
 
-/// Where the entries of a [`Ring`] lie.
+/// Maps the entries of a [`Ring`] to slots.
 #[derive(Debug, Clone, Copy)]
 pub struct Circle {
     head: usize,
@@ -78,7 +80,7 @@ pub struct Circle {
 }
 
 impl Circle {
-    /// The slot of an entry.
+    /// Returns the slot of an entry.
     #[inline]
     pub fn slot(self, index: usize) -> usize {
         let slot = self.head + index;
@@ -93,7 +95,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn is_a_queue() {
+    fn behaves_like_a_queue() {
         let mut random = Random::new(1);
         let (mut ring, mut queue, mut next) = (Ring::default(), VecDeque::new(), 0_u32);
         for _ in 0..3000 {

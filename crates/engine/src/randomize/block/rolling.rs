@@ -1,13 +1,14 @@
-//! The order of sequences in one sweep, drawn as a window rolls over the chunks.
+//! The order of sequences in one sweep, drawn incrementally as a window rolls over the chunks.
 //!
-//! A sweep has one *place* for each of its sequences. Position `p` of the sweep has as many places as the chunk at `p` has
-//! sequences. At each place lies an *entry*, which names a sequence by its *origin* (the position of its chunk) and its index
-//! in that chunk. Entries are loaded in the data's order and then change places: the entry at place `t` with the entry at a
-//! drawn place `j`, if the origin of each lies in the window of the other's position; otherwise `j` is drawn again. A
+//! A sweep has one *place* for each of its sequences: position `p` of the sweep has one place per
+//! sequence of the chunk at `p`. Each place holds an *entry*, which names a sequence by its
+//! *origin* (the position of its chunk) and its index in that chunk. Entries are loaded in the
+//! data's order and then swapped: the entry at place `t` with the entry at a drawn place `j`, if
+//! the origin of each lies in the window of the other's position; otherwise `j` is drawn again. A
 //! position is *final* once no later draw can touch its places.
 //!
-//! The numbers that are drawn for a position do not depend on the exchanges; only how many of them are used does. So they
-//! are drawn ahead: first some places are drawn, and their memory is prefetched, then the entries are exchanged.
+//! The numbers drawn for a position do not depend on the swaps, only their count does. So they are
+//! drawn in batches: draw some places, prefetch their memory, then swap the entries.
 
 use super::order::{Reach, Span, SweepOrder};
 use super::ring::Ring;
@@ -22,29 +23,29 @@ use std::collections::VecDeque;
 /// The chunks of one worker.
 #[derive(Clone, Copy)]
 pub struct OwnChunks<'a> {
-    /// The chunk at each position, or [`FOREIGN`].
+    /// The chunk at each position, or [`FOREIGN`] if it is another worker's.
     pub chunks: &'a [ChunkId],
     /// All chunks are this worker's.
     pub is_all: bool,
 }
 
-/// Stands for a chunk of another worker. No chunk has this number.
+/// Marks a chunk of another worker. No chunk has this number.
 pub const FOREIGN: ChunkId = ChunkId::MAX;
 
-/// Places that are drawn ahead: enough to hide the latency of memory.
+/// Number of places drawn per batch: enough to hide memory latency.
 const DRAWN_AHEAD: usize = 64;
 
-/// A sequence on the way to its place.
+/// A sequence that is being moved to its place.
 pub trait Entry: Copy + Default + Send {
-    /// Every sequence is one sample long.
+    /// Whether every sequence is one sample long.
     const ONES: bool;
-    /// The entry of a sequence.
+    /// Creates the entry of a sequence.
     fn new(origin: u32, index: u32, length: u32) -> Self;
-    /// The position of its chunk.
+    /// Returns the position of its chunk.
     fn origin(self) -> u32;
-    /// Its index there.
+    /// Returns its index in that chunk.
     fn index(self) -> u32;
-    /// Its length in samples.
+    /// Returns its length in samples.
     fn samples(self) -> u64;
 }
 
@@ -71,7 +72,7 @@ impl Entry for One {
     }
 }
 
-/// An entry of any length.
+/// An entry of arbitrary length.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Long {
     origin: u32,
@@ -95,87 +96,87 @@ impl Entry for Long {
     }
 }
 
-/// How much may be taken at once.
+/// Limits for one call of [`SequenceOrder::take`].
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Samples of all workers.
     pub global: u64,
     /// Samples of this worker.
     pub local: u64,
-    /// Samples of this worker after which nothing more is taken, of any worker.
+    /// Samples of this worker after which to stop, even for other workers' sequences.
     pub full: u64,
-    /// Samples until the epoch's end: sequences that start after it are not taken.
+    /// Samples until the epoch's end. Sequences that start at or after it are not taken.
     pub epoch: u64,
     /// `global` and `local` apply only after the first sequence of this worker.
     pub at_least_one: bool,
-    /// They apply after the first sequence of any worker.
+    /// `global` and `local` apply after the first sequence of any worker.
     pub of_any: bool,
 }
 
-/// What was taken.
+/// The result of [`SequenceOrder::take`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Taken {
     /// Samples of all workers.
     pub global: u64,
     /// Samples of this worker.
     pub local: u64,
-    /// The position whose places the last entry came from.
+    /// The position of the last entry taken.
     pub last_position: Option<usize>,
 }
 
-/// What an order of sequences is drawn from: the order of chunks and the chunk table.
+/// The inputs of a sequence order: the order of chunks and the chunk table.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct SweepSource<'a> {
     /// The sweep's order of chunks.
     pub order: &'a SweepOrder,
     /// The chunk table.
     pub table: &'a dyn ChunkTable,
 }
 
-/// The order of the sequences of a sweep, as far as it is drawn.
+/// The order of the sequences of a sweep, drawn incrementally.
 pub trait SequenceOrder: Send {
-    /// Goes to the start of a sweep, whose generator is seeded with `seed`.
+    /// Goes to the start of a sweep and seeds its generator with `seed`.
     fn reset(&mut self, seed: u64);
-    /// Goes to the first sequence that starts at or after `offset` samples, and returns where it starts.
-    fn seek(&mut self, source: Source<'_>, offset: u64) -> Result<u64>;
+    /// Goes to the first sequence that starts at or after `offset` samples. Returns its start.
+    fn seek(&mut self, source: SweepSource<'_>, offset: u64) -> Result<u64>;
     /// Takes the next sequences and appends those of this worker.
     fn take(
         &mut self,
-        source: Source<'_>,
+        source: SweepSource<'_>,
         own_chunks: OwnChunks<'_>,
         limits: Limits,
         sequences: &mut Vec<SequenceId>,
     ) -> Result<Taken>;
-    /// The position whose places are taken from next.
+    /// Returns the position of the next entry to take.
     fn position(&self) -> usize;
 }
 
-/// An order with one kind of entry.
+/// A [`SequenceOrder`] for one type of entry.
 pub struct RollingOrder<E> {
     seed: u64,
     random: Random,
     /// Entries at the places of the positions `kept..loaded`.
     entries: Ring<E>,
-    /// Samples before each kept position that is final, and before the first one that is not.
+    /// Samples before each kept final position, and before the first non-final one.
     sample_offsets: VecDeque<u64>,
     /// The first position whose entries are kept.
     kept: usize,
     /// Positions before this one are final.
     done: usize,
-    /// All places of positions before this one have been drawn for.
+    /// The draws for all positions before this one are done.
     cursor: usize,
     /// Positions before this one have been loaded.
     loaded: usize,
-    /// The position that sequences are taken from.
+    /// The position of the next sequence to take.
     position: usize,
-    /// Sequences of the sweep before the current one.
+    /// Number of sequences of the sweep before the current one.
     sequence: u64,
-    /// Samples of the sweep before the current sequence.
+    /// Number of samples of the sweep before the current sequence.
     samples: u64,
 }
 
 impl<E: Entry> RollingOrder<E> {
-    /// An order of no sweep yet.
+    /// Creates an order that is in no sweep yet.
     pub fn new() -> Self {
         RollingOrder {
             seed: 0,
@@ -192,8 +193,8 @@ impl<E: Entry> RollingOrder<E> {
         }
     }
 
-    /// Makes the current position final; false at the end of the sweep.
-    fn ready(&mut self, source: Source<'_>) -> Result<bool> {
+    /// Makes the current position final. Returns false at the end of the sweep.
+    fn ready(&mut self, source: SweepSource<'_>) -> Result<bool> {
         self.skip_used_up(source.order);
         if self.position == source.order.len() {
             return Ok(false);
@@ -207,15 +208,16 @@ impl<E: Entry> RollingOrder<E> {
         Ok(true)
     }
 
-    /// Moves on past positions that are used up.
+    /// Skips exhausted positions.
     fn skip_used_up(&mut self, order: &SweepOrder) {
         while self.position < order.len() && self.sequence == order.sequence_offsets[self.position + 1] {
             self.position += 1;
         }
     }
 
-    /// Makes one more position final: loads what the draws for it may touch, and draws for all places that may touch it.
-    fn advance(&mut self, source: Source<'_>) -> Result<()> {
+    /// Makes one more position final: loads the entries its draws may touch, and makes all draws
+    /// that may touch it.
+    fn advance(&mut self, source: SweepSource<'_>) -> Result<()> {
         let order = source.order;
         let windows = &order.windows;
         self.release(order);
@@ -237,8 +239,8 @@ impl<E: Entry> RollingOrder<E> {
         Ok(())
     }
 
-    /// Drops entries that neither draws nor reads need. A few positions that were read stay, so that going back over the last
-    /// minibatches costs nothing.
+    /// Drops entries that neither draws nor reads need. Keeps a few positions already read, so that
+    /// going back by a few minibatches is free.
     fn release(&mut self, order: &SweepOrder) {
         let window = order.windows[self.position];
         let spare = 1 + (window.end - window.begin) as usize / 8;
@@ -252,8 +254,8 @@ impl<E: Entry> RollingOrder<E> {
         }
     }
 
-    fn load(&mut self, source: Source<'_>, end: usize) -> Result<()> {
-        let Source { order, table } = source;
+    fn load(&mut self, source: SweepSource<'_>, end: usize) -> Result<()> {
+        let SweepSource { order, table } = source;
         if end <= self.loaded {
             return Ok(());
         }
@@ -275,7 +277,7 @@ impl<E: Entry> RollingOrder<E> {
         Ok(())
     }
 
-    /// Draws for all places of a position.
+    /// Makes the draws for all places of a position.
     fn draw(&mut self, order: &SweepOrder, position: usize) {
         let base = order.sequence_offsets[self.kept];
         let Span { begin, end } = order.windows[position];
@@ -285,7 +287,7 @@ impl<E: Entry> RollingOrder<E> {
         }
         let modulus = Modulus::new(high - low);
         let reach: &[Reach] = &order.reach;
-        // From here on, places count from the first kept one.
+        // Below, places are counted from the first kept one.
         let place = (low - base) as usize;
         let to = (order.sequence_offsets[position + 1] - base) as usize;
         let mut at = (order.sequence_offsets[position] - base) as usize;
@@ -316,7 +318,7 @@ impl<E: Entry> RollingOrder<E> {
         }
     }
 
-    /// Samples of the entries between two places of the sweep.
+    /// Sums the samples of the entries between two places of the sweep.
     fn sum(&self, order: &SweepOrder, from: u64, to: u64) -> u64 {
         if E::ONES {
             return to - from;
@@ -332,14 +334,15 @@ impl<E: Entry> RollingOrder<E> {
         sum
     }
 
-    /// The entries of the current position that are still to be taken, up to where the ring's memory ends.
+    /// Returns the remaining entries of the current position, up to the end of the ring's array.
     fn stretch(&self, order: &SweepOrder) -> &[E] {
         let base = order.sequence_offsets[self.kept];
         let end = order.sequence_offsets[self.position + 1] - base;
         self.entries.stretch((self.sequence - base) as usize, end as usize)
     }
 
-    /// Samples before a position, which must be kept and final or the first that is not final.
+    /// Returns the samples before a position, which must be kept, and final or the first non-final
+    /// one.
     fn start(&self, position: usize) -> u64 {
         self.sample_offsets[position - self.kept]
     }
@@ -356,7 +359,7 @@ impl<E: Entry> SequenceOrder for RollingOrder<E> {
         (self.position, self.sequence, self.samples) = (0, 0, 0);
     }
 
-    fn seek(&mut self, source: Source<'_>, offset: u64) -> Result<u64> {
+    fn seek(&mut self, source: SweepSource<'_>, offset: u64) -> Result<u64> {
         if offset < self.samples {
             if self.kept > 0 && offset <= self.start(self.kept) {
                 self.reset(self.seed);
@@ -394,7 +397,7 @@ impl<E: Entry> SequenceOrder for RollingOrder<E> {
 
     fn take(
         &mut self,
-        source: Source<'_>,
+        source: SweepSource<'_>,
         own_chunks: OwnChunks<'_>,
         limits: Limits,
         sequences: &mut Vec<SequenceId>,
@@ -457,14 +460,15 @@ impl<E: Entry> SequenceOrder for RollingOrder<E> {
     }
 }
 
-/// Prefetches the memory of a slot. Reading the slot would fetch it too, but the processor stalls once too many reads are
-/// pending: without prefetching the whole order is drawn a tenth slower for windows of 10 MB, and a fifth slower for 80 MB.
+/// Prefetches the memory of a slot. Plain reads stall once too many are pending: without
+/// prefetching, drawing the order is 10 % slower for windows of 10 MB, and 20 % slower for 80 MB.
 #[inline]
 fn prefetch<E: Entry>(slots: &[E], slot: usize) {
     cntk_reader_core::cpu::prefetch::line(slots.as_ptr().wrapping_add(slot).cast());
 }
 
-/// Checks lengths against the chunk table: a timeline over data that contradict themselves would never end.
+/// Checks lengths against the chunk table, because a timeline over contradictory data would never
+/// end.
 fn check_lengths(chunk: ChunkId, info: ChunkInfo, lengths: Lengths<'_>, ones: bool) -> Result<()> {
     let (sequences, samples) = match lengths {
         Lengths::Ones => (u64::from(info.sequences), u64::from(info.sequences)),

@@ -1,4 +1,4 @@
-//! The data's own order compared with its reference in random scenarios.
+//! Compares the data's own order with its reference implementation in random scenarios.
 
 use super::tests::Growing;
 use super::*;
@@ -22,9 +22,10 @@ fn fast_and_reference_agree() {
     let (mut selection, mut window) = (Selection::default(), Window::default());
     for scenario in 0..5000 {
         let table = Lists::random(&mut random, 8, u64::from(scenario % 3 > 0));
-        // Where a sweep ends is not known in time only of text, which has no empty sequences.
+        // The end of a sweep is discovered late only for text, which has no empty sequences.
         let may_grow = table.lengths.iter().flatten().all(|&length| length > 0);
-        // With several workers, one may get only empty sequences, which this timeline notices and the reference does not.
+        // With several workers, one may get only empty sequences. The timeline detects that, but
+        // the reference does not.
         let alone = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
         let some = |workers| if may_grow { workers } else { alone };
         let mut fast = match random.range(0, 2) {

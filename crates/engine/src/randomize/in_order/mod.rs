@@ -1,11 +1,13 @@
-//! The data's own order.
+//! The data's own order, without randomization.
 //!
-//! A sequence belongs to the worker `running number mod workers`. The running number continues from sweep to sweep, so if
-//! the number of sequences of a sweep is not a multiple of the number of workers, a worker's share differs from sweep to
-//! sweep. [`Timeline::seek`] restarts the running number at the index in the sweep, as CNTK does.
+//! A sequence belongs to the worker `running number mod workers`. The running number continues from
+//! sweep to sweep, so if the number of sequences of a sweep is not a multiple of the number of
+//! workers, a worker's share differs from sweep to sweep. [`Timeline::seek`] restarts the running
+//! number at the index in the sweep, as CNTK does.
 //!
-//! The table may grow while it is read. Then the length of a sweep becomes known only at the end of the first sweep; until
-//! then sweeps count as endless, which makes no difference for positions before that end.
+//! The table may grow while it is read. In that case the length of a sweep is unknown until the end
+//! of the first one, and until then a sweep is treated as endless. Positions before that end are
+//! the same either way.
 
 #[cfg(test)]
 mod differential;
@@ -25,7 +27,7 @@ use cntk_reader_core::sequence::{ChunkId, SequenceId};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// The size of a sweep while it is not known.
+/// The size of a sweep while it is unknown.
 const ENDLESS: u64 = u64::MAX;
 
 /// A timeline without randomization.
@@ -47,11 +49,11 @@ pub struct InOrder {
     next: SequenceId,
     /// Samples of the sweep's chunks before the chunk of `next`.
     before: u64,
-    /// This worker's chunks in the last selection that was not empty, in order, each once.
+    /// This worker's chunks in the last non-empty selection, in order and without duplicates.
     touched: Vec<ChunkId>,
     /// The value of `touched` for the selection in progress.
     touching: Vec<ChunkId>,
-    /// For each chunk the number of the last selection that touched it. Ends at the last chunk that was touched.
+    /// The number of the last selection that touched each chunk. Ends at the last touched chunk.
     touched_in: Vec<u64>,
     /// The number of the selection that `touched` belongs to; 0 for none.
     touched_by: u64,
@@ -59,7 +61,7 @@ pub struct InOrder {
     stamp: u64,
 }
 
-/// What a selection has so far, and its limits.
+/// The progress of a selection, and its limits.
 struct Progress {
     global: u64,
     local: u64,
@@ -73,7 +75,7 @@ struct Progress {
 }
 
 impl InOrder {
-    /// A timeline over the table. A table without samples is refused when the timeline is used.
+    /// Creates a timeline over the table. A table without samples is rejected on first use.
     pub fn new(table: Arc<dyn ChunkTable>) -> Self {
         let mut timeline = InOrder {
             sweep_samples: ENDLESS,
@@ -100,7 +102,7 @@ impl InOrder {
         timeline
     }
 
-    /// The same with another pace. In lockstep, both limits of [`Timeline::next`] have to be equal.
+    /// Sets the pace. In lockstep, both limits of [`Timeline::next`] must be equal.
     #[must_use]
     pub fn at_pace(self, pace: Pace) -> Self {
         InOrder { pace, ..self }
@@ -110,12 +112,13 @@ impl InOrder {
         self.sweep_samples == ENDLESS
     }
 
-    /// Takes over the length of a sweep, now that all chunks are known.
+    /// Sets the length of a sweep once all chunks are known.
     fn learn(&mut self) {
         let sequences = self.table.chunks().iter().map(|chunk| u64::from(chunk.sequences));
         self.sweep_sequences = sequences.sum();
         self.sweep_samples = total_samples(&*self.table);
-        // The start of the epoch does not depend on that length, or was set after it was known.
+        // Only the end depends on this length: the start either does not, or was set after the
+        // length became known.
         if let Some(Ok(span)) = self.epoch_config.map(|epoch| epoch.span(self.sweep_samples)) {
             self.epoch.end = span.end;
         }
@@ -133,21 +136,22 @@ impl InOrder {
         Ok(())
     }
 
-    /// The size of a chunk, which must exist.
+    /// Returns the size of a chunk, which must exist.
     fn info(&self, chunk: ChunkId) -> Result<ChunkInfo> {
-        let past_end =
-            || Error::internal(format!("A sequence of chunk {chunk} was asked for, which does not exist."));
+        let past_end = || {
+            Error::internal(format!("A sequence of chunk {chunk} was requested, but there is no such chunk."))
+        };
         self.table.chunk(chunk)?.ok_or_else(past_end)
     }
 
-    /// Number of sequences from the one with this running number to this worker's next one.
+    /// Returns the number of sequences from running number `counter` to this worker's next one.
     fn until_own(&self, counter: u64) -> u64 {
         let WorkerConfig { workers, rank, .. } = self.workers;
         let turn = counter % workers;
         if turn <= rank { rank - turn } else { workers - turn + rank }
     }
 
-    /// Declared lengths of a chunk, checked against the chunk table.
+    /// Returns the lengths of a chunk's sequences, checked against the chunk table.
     fn lengths(&self, chunk: ChunkId) -> Result<Lengths<'_>> {
         let info = self.info(chunk)?;
         let lengths = self.table.lengths(chunk);
@@ -159,12 +163,12 @@ impl InOrder {
             return Ok(lengths);
         }
         Err(Error::internal(format!(
-            "Chunk {chunk} was announced with {} sequences and {} samples, which its lengths contradict.",
+            "Chunk {chunk} was announced with {} sequences and {} samples, but its sequence lengths disagree.",
             info.sequences, info.samples
         )))
     }
 
-    /// Moves on past chunks that are used up. Returns whether a sweep ended.
+    /// Skips exhausted chunks. Returns whether a sweep ended.
     fn skip_used_up(&mut self) -> bool {
         let mut wrapped = false;
         loop {
@@ -181,7 +185,7 @@ impl InOrder {
                         self.learn();
                     }
                 }
-                // An error of the next chunk is reported when a sequence of it is asked for.
+                // An error in the next chunk is reported when one of its sequences is requested.
                 Ok(_) | Err(_) => return wrapped,
             }
         }
@@ -193,7 +197,7 @@ impl InOrder {
         let (mut before, mut sequences, mut chunk) = (0_u64, 0_u64, 0);
         while before < offset {
             let Some(info) = self.table.chunk(chunk)? else {
-                // The offset is not in the first sweep.
+                // The offset lies past the first sweep.
                 self.learn();
                 if self.sweep_samples == 0 {
                     return Err(no_samples());
@@ -207,7 +211,7 @@ impl InOrder {
             sequences += u64::from(info.sequences);
             chunk += 1;
         }
-        // CNTK 2.7 goes to the chunk that has the sample, past those without any.
+        // CNTK 2.7 skips chunks without samples and goes to the one that holds the sample.
         while let Ok(Some(info)) = self.table.chunk(chunk)
             && info.samples == 0
         {
@@ -239,8 +243,8 @@ impl InOrder {
         Ok(())
     }
 
-    /// Finds a sequence by its number in the sweep: its id, the samples before its chunk, and the samples before itself.
-    /// `None` if the sweep has no such sequence.
+    /// Finds a sequence by its number in the sweep. Returns its id, the samples before its chunk
+    /// and the samples before the sequence itself, or `None` if the number is out of range.
     fn locate(&self, sequence: u64) -> Result<Option<(SequenceId, u64, u64)>> {
         let (mut rest, mut before, mut chunk) = (sequence, 0, 0);
         while let Some(info) = self.table.chunk(chunk)? {
@@ -262,8 +266,9 @@ impl InOrder {
         Ok(None)
     }
 
-    /// Passes whole sweeps in which this worker has no sequence, as happens with very many workers. It does not pass the
-    /// sweep that reaches a limit, which may happen before the sweep's last sequence.
+    /// Skips whole sweeps in which this worker has no sequence, as happens with very many workers.
+    /// Stops before the sweep that reaches a limit, because the limit may be reached before its
+    /// last sequence.
     fn skip_sweeps(&mut self, progress: &mut Progress) {
         let sweeps = (progress.until_own / self.sweep_sequences)
             .min((self.epoch.end - self.samples - 1) / self.sweep_samples)
@@ -276,7 +281,7 @@ impl InOrder {
         progress.at_least_one &= !(self.pace == Pace::Lockstep && sweeps > 0);
     }
 
-    /// Takes sequences of the current chunk; false if one does not fit.
+    /// Takes sequences of the current chunk. Returns false if one does not fit.
     fn take(&mut self, progress: &mut Progress, sequences: &mut Vec<SequenceId>) -> Result<bool> {
         let chunk = self.next.chunk;
         let first = self.next.index;
@@ -288,7 +293,8 @@ impl InOrder {
         let (mut taken, mut samples, mut fits) = (0_u32, 0_u64, true);
         match self.lengths(chunk)? {
             Lengths::Ones => loop {
-                // Many sequences in one step: up to this worker's next sequence, or a run of its sequences.
+                // Take many sequences in one step: up to this worker's next sequence, or a run of
+                // its own.
                 let limit = u64::from(left - taken).min(global_limit - progress.global).min(epoch - samples);
                 let limit = if progress.local < local_limit { limit } else { 0 };
                 let foreign = progress.until_own.min(limit);
@@ -368,7 +374,7 @@ impl Timeline for InOrder {
         }
         let start = epoch.span(self.sweep_samples)?.start;
         self.go_to(start)?;
-        // Going there may have found out the length of a sweep.
+        // `go_to` may have discovered the length of a sweep.
         self.epoch = epoch.span(self.sweep_samples)?;
         self.epoch_config = Some(*epoch);
         self.workers = epoch.workers;
@@ -388,7 +394,7 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        // The rest of the sweep limits a minibatch only if the minibatch is very large.
+        // The remainder of the sweep limits only very large minibatches.
         if !self.workers.cross_sweeps && global.min(local) > LARGEST_MINIBATCH {
             self.learn_all()?;
         }
@@ -431,11 +437,12 @@ impl Timeline for InOrder {
             if progress.local > local_before {
                 progress.sweeps_without = 0;
             }
-            // A worker's shares repeat after at most as many sweeps as there are workers. If there was no sample by then, all
-            // sequences of this worker are empty.
+            // A worker's shares repeat after at most `workers` sweeps. If none of them had a
+            // sample, all sequences of this worker are empty.
             if self.skip_used_up() {
                 progress.sweeps_without += 1;
-                // (If nothing came before the end of the sweep, the minibatch belongs to the next sweep.)
+                // If nothing was taken before the end of the sweep, the minibatch belongs to the
+                // next sweep.
                 let is_left = !self.workers.cross_sweeps && progress.global > 0;
                 let is_barren = progress.sweeps_without > self.workers.workers && self.pace != Pace::Lockstep;
                 if is_barren || is_left {
@@ -470,20 +477,21 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        // The index in the sweep follows from the running number: both start there and advance together.
+        // The running number determines the index in the sweep: `seek` sets both to the same value,
+        // and they advance together.
         let mut found = self.locate(position.counter % self.sweep_sequences)?;
         if self.is_endless() && found.is_none_or(|(_, _, start)| start != position.samples) {
-            // The position is not in the first sweep.
+            // The position lies past the first sweep.
             self.learn_all()?;
             found = self.locate(position.counter % self.sweep_sequences)?;
         }
         let start = position.samples % self.sweep_samples;
-        // Sequences after the sweep's last sample have no samples.
+        // The modulo maps empty sequences at the very end of a sweep to its start.
         let Some((next, before, _)) = found.filter(|found| found.2 % self.sweep_samples == start) else {
             return Err(Error::checkpoint(
                 ExceptionClass::Runtime,
                 format!(
-                    "No sequence with the running number {} starts at sample {}: the checkpoint does not fit the data.",
+                    "No sequence with the running number {} starts at sample {}: the checkpoint does not match the data.",
                     position.counter, position.samples
                 ),
             ));
@@ -511,9 +519,9 @@ impl Timeline for InOrder {
         }
         let known = self.table.index_progress();
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
-        // Where the chunk starts on the timeline.
+        // Start of the chunk on the timeline.
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(self.before);
-        // Once around the data, but not past the epoch's end or the known chunks.
+        // One pass over the data, but not past the epoch's end or the known chunks.
         for _ in 0..known.chunks {
             if window.ahead.len() == ahead || samples >= self.epoch.end || next.chunk as usize >= known.chunks
             {

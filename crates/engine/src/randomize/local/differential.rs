@@ -1,4 +1,4 @@
-//! Local timelines compared with their reference in random scenarios.
+//! Compares local timelines with their reference implementation in random scenarios.
 
 use super::reference::ReferenceTimeline;
 use super::tests::{Lists, chunks, samples, started, sweeps, workers};
@@ -6,7 +6,8 @@ use super::*;
 use crate::randomize::SWEEPS_UNLIMITED;
 use crate::randomize::random::Random;
 
-/// Reads, resumes in the same timeline and in new ones, for all kinds of data, with the reference alongside.
+/// Reads and resumes, in the same timeline and in new ones, over all kinds of data, alongside the
+/// reference.
 #[test]
 fn random_scenarios_agree_with_the_reference() {
     let mut random = Random::new(2024);
@@ -28,7 +29,7 @@ fn random_scenarios_agree_with_the_reference() {
         let count = random.range(1, 4);
         let share = workers(count, random.range(0, count));
         let total = data.iter().map(Vec::len).sum::<usize>() as u64;
-        // Where the reference would run for ever, there is nothing to compare.
+        // Skip scenarios in which the reference would never end.
         let barren = match order {
             Order::InOrder => share.rank >= total,
             Order::Block { .. } => {
@@ -77,7 +78,8 @@ fn random_scenarios_agree_with_the_reference() {
                     seen.push(timeline.position());
                 }
             }
-            // The reference refills at once where a window has nothing for the worker; the timeline when it reads on.
+            // When a window has nothing for the worker, the reference refills at once, the timeline
+            // on the next read.
             if !data.iter().any(Vec::is_empty) && order != Order::InOrder
                 || share.workers == 1 && !data.iter().any(Vec::is_empty)
             {

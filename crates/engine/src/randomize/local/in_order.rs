@@ -1,6 +1,7 @@
-//! The data's own order: a window is a chunk.
+//! The data's own order, with windows of one chunk.
 //!
-//! A sequence belongs to the worker `running number in the sweep mod workers`, so every worker loads every chunk.
+//! A sequence belongs to the worker `running number in the sweep mod workers`, so every worker
+//! loads every chunk.
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::randomize::WorkerConfig;
@@ -13,7 +14,7 @@ pub(super) struct InOrder {
     chunks: u64,
     /// Consecutive windows without a sequence of this worker.
     empty: u64,
-    /// Consecutive windows without a sequence of any worker.
+    /// Consecutive windows without any sequence.
     hollow: u64,
 }
 
@@ -32,7 +33,7 @@ impl Windows for InOrder {
         [0, 0]
     }
 
-    /// `sweep` of the cursor is the running number of the chunk's first sequence.
+    /// The cursor's `sweep` holds the running number of the chunk's first sequence.
     fn start(&self, [chunk, number]: [u64; 2]) -> Option<Cursor> {
         (chunk < self.chunks).then_some(Cursor { at: chunk, sweep: number, budget: 1 })
     }
@@ -55,7 +56,7 @@ impl Windows for InOrder {
         let all = listing.iter().map(|(index, length)| (SequenceId { chunk, index }, length));
         let mut number = from.sweep;
         if workers.workers == 1 {
-            // CNTK 2.7 counts sequences only if there are several workers.
+            // CNTK 2.7 counts sequences only with several workers.
             room::reserve(&mut segment.sequences, listing.sequences as usize, room::ORDER)?;
             segment.sequences.extend(all);
         } else {
@@ -78,7 +79,7 @@ impl Windows for InOrder {
 
     fn ahead(&self, next: Next, _workers: &WorkerConfig, across: bool, chunks: &mut Vec<ChunkId>) {
         let Next::Window([first, _]) = next else { return };
-        // The first chunk follows the last one: `first` is 0 exactly at the end of a sweep.
+        // The first chunk follows the last one, so `first` is 0 exactly at the end of a sweep.
         let end = if across { first + self.chunks } else { self.chunks };
         if first > 0 || across {
             let ahead = (first..end).take(AHEAD.min(self.chunks as usize));

@@ -1,12 +1,13 @@
-//! Local timelines: for data whose chunks list their sequences only when they are loaded.
+//! Local timelines, for data whose chunks list their sequences only once loaded.
 //!
-//! Only the number of chunks is known in advance, so every worker follows a timeline of its own. A local timeline is a
-//! series of *windows*, each a list of this worker's sequences with a marker wherever a sweep ends. CNTK produces a window
-//! as a whole; here it is produced in *segments*, each the part of one window that lies in one sweep, because a window that
-//! is larger than the data runs over many sweeps. A segment is a function of where it begins, so positions are CNTK's: the
-//! point where the window begins, and the number of entries of the window, markers included, that were passed.
+//! Only the number of chunks is known in advance, so each worker has its own timeline. A local
+//! timeline is a series of *windows*, each a list of this worker's sequences with a marker wherever
+//! a sweep ends. CNTK produces a window as a whole. Here it is produced in *segments*, each the
+//! part of one window that lies in one sweep, because a window larger than the data spans many
+//! sweeps. A segment depends only on where it begins, so positions are the same as CNTK's: the
+//! start of the window, and the number of its entries passed so far, markers included.
 //!
-//! A position is resolved at the next read, because chunks have to be loaded for that.
+//! A position is resolved at the next read, because resolving it loads chunks.
 
 #[cfg(test)]
 mod differential;
@@ -31,26 +32,26 @@ use in_order::InOrder;
 use tumbling::Tumbling;
 use window::{Next, Segment, Windows};
 
-/// How far an epoch goes.
+/// The length of an epoch.
 #[derive(Debug, Clone, Copy)]
-enum Limit {
+enum EpochLimit {
     Sweeps(u64),
     /// Samples of this worker.
     Samples(u64),
 }
 
-/// A timeline over chunks that list their sequences themselves.
+/// A timeline over chunks that list their own sequences.
 pub struct LocalTimeline {
     windows: Box<dyn Windows>,
     workers: WorkerConfig,
-    /// The epoch that was started last.
+    /// The epoch started last.
     epoch: Option<EpochConfig>,
-    /// Only the first epoch can be started, as in CNTK 2.7.
+    /// Reject every epoch but the first, as CNTK 2.7 does.
     knows_first_epoch_only: bool,
-    limit: Limit,
+    limit: EpochLimit,
     position: LocalPosition,
     segment: Option<Segment>,
-    /// Workers changed within a window, which may be shorter with the new workers.
+    /// The workers changed within a window, so the window may have become shorter.
     reshaped: bool,
     /// Chunks of the current selection from segments before the current one.
     carried: Vec<ChunkId>,
@@ -62,7 +63,7 @@ pub struct LocalTimeline {
 }
 
 impl LocalTimeline {
-    /// A timeline over `chunks` chunks.
+    /// Creates a timeline over `chunks` chunks.
     pub fn new(chunks: u32, order: Order) -> Result<Self> {
         let windows: Box<dyn Windows> = match order {
             Order::InOrder => Box::new(InOrder::new(chunks)),
@@ -73,7 +74,7 @@ impl LocalTimeline {
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
             epoch: None,
             knows_first_epoch_only: false,
-            limit: Limit::Sweeps(1),
+            limit: EpochLimit::Sweeps(1),
             position: LocalPosition::default(),
             segment: None,
             reshaped: false,
@@ -84,16 +85,15 @@ impl LocalTimeline {
         })
     }
 
-    /// Refuses every epoch but the first one, as CNTK 2.7 does.
+    /// Sets whether to reject every epoch but the first, as CNTK 2.7 does.
     #[must_use]
     pub(crate) fn with_first_epoch_only(mut self, is_so: bool) -> Self {
         self.knows_first_epoch_only = is_so;
         self
     }
 
-    /// Starts an epoch at its beginning. Where samples lie is known only after they were read, so
-    /// an epoch that is measured in samples is the first one, or it follows one that was read to
-    /// its end.
+    /// Starts an epoch at its beginning. An epoch measured in samples must be the first one, or
+    /// follow one that was read to its end: the location of a sample is unknown before it is read.
     pub(crate) fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         let start = self.start_of(epoch)?;
@@ -102,7 +102,7 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// The beginning of an epoch.
+    /// Returns the beginning of an epoch.
     fn start_of(&self, epoch: &EpochConfig) -> Result<LocalPosition> {
         if epoch.index == 0 {
             return Ok(LocalPosition::default());
@@ -125,25 +125,26 @@ impl LocalTimeline {
             return Ok(LocalPosition { samples: 0, ..self.position });
         }
         let EpochConfig { samples, index, .. } = epoch;
-        let message = format!("Epoch {index} of {samples} samples cannot be started here.");
+        let message = format!("Epoch {index} of {samples} samples cannot start here.");
         Err(Error::state(message).with_detail(
-            "The data list their sequences when they are loaded, so its first sample is known only to a reader that has just read \
-             the epoch before it to its end, as the same worker. Read epochs of whole sweeps, or have the deserializer describe its \
+            "These data list their sequences only when loaded, so the epoch's first sample is known only to a reader that has just read \
+             the previous epoch to its end, as the same worker. Use epochs of whole sweeps, or have the deserializer describe its \
              sequences before they are loaded.",
         ))
     }
 
-    /// Takes over an epoch whose position follows by [`LocalTimeline::resume`].
+    /// Sets the epoch; [`LocalTimeline::resume`] then sets the position in it.
     pub(crate) fn enter_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         let limit = if epoch.is_in_sweeps() {
-            Limit::Sweeps(epoch.last_sweep())
+            EpochLimit::Sweeps(epoch.last_sweep())
         } else {
             let size = EpochConfig { index: 0, ..*epoch }.span(0)?.end;
             let WorkerConfig { workers, rank, .. } = epoch.workers;
-            // CNTK 2.7 cuts the size to a signed 32-bit number before it computes the remainder.
+            // CNTK 2.7 truncates the size to a signed 32-bit number before it computes the
+            // remainder.
             let rest = (size as i32 as u64) % workers;
-            Limit::Samples(size / workers + u64::from(rest > rank))
+            EpochLimit::Samples(size / workers + u64::from(rest > rank))
         };
         self.limit = limit;
         self.epoch = Some(*epoch);
@@ -155,8 +156,8 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Changes workers. The position stays, and so does the limit in samples (as in CNTK 2.7). The worker's share of the
-    /// current window changes.
+    /// Changes the workers. The position stays, and so does the limit in samples (as in CNTK 2.7),
+    /// but the worker's share of the current window changes.
     pub(crate) fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         workers.check()?;
         if (workers.workers, workers.rank) != (self.workers.workers, self.workers.rank) {
@@ -168,12 +169,12 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Where the timeline stands.
+    /// Returns the current position.
     pub(crate) fn position(&self) -> LocalPosition {
         self.position
     }
 
-    /// Goes to a position of this or another timeline over the same data.
+    /// Goes to a position taken from this or another timeline over the same data.
     pub(crate) fn resume(&mut self, position: LocalPosition) -> Result<()> {
         if self.windows.start(position.window).is_none() {
             let [key, _] = self.windows.keys();
@@ -185,26 +186,27 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// This worker's samples of the epoch; `None` if that is measured in sweeps.
+    /// Returns the number of this worker's samples in the epoch, or `None` if it is measured in
+    /// sweeps.
     pub(crate) fn limit_in_samples(&self) -> Option<u64> {
         match self.limit {
-            Limit::Samples(samples) => Some(samples),
-            Limit::Sweeps(_) => None,
+            EpochLimit::Samples(samples) => Some(samples),
+            EpochLimit::Sweeps(_) => None,
         }
     }
 
-    /// The number of chunks, if all of them were listed and none has a sequence.
+    /// Returns the number of chunks if all of them were listed and all are empty.
     pub(crate) fn empty_chunks(&self) -> Option<u32> {
         self.windows.empty_chunks()
     }
 
-    /// CNTK's names of the two numbers of a window.
+    /// Returns CNTK's names for the two numbers of a window.
     pub fn keys(&self) -> [&'static str; 2] {
         self.windows.keys()
     }
 
-    /// Selects the next sequences: at most `local` samples, but at least one sequence while there is one. On failure
-    /// the position stays.
+    /// Selects the next sequences: at most `local` samples, but at least one sequence if any is
+    /// left. On failure the position does not change.
     pub(crate) fn next(
         &mut self,
         local: u64,
@@ -243,8 +245,8 @@ impl LocalTimeline {
             }
             let Some(segment) = &self.segment else { break };
             let left = match self.limit {
-                Limit::Samples(limit) => limit - self.position.samples,
-                Limit::Sweeps(_) => u64::MAX,
+                EpochLimit::Samples(limit) => limit - self.position.samples,
+                EpochLimit::Sweeps(_) => u64::MAX,
             };
             selection.begin_sweep(self.position.sweeps);
             let first = (self.position.entries - segment.begin) as usize;
@@ -264,7 +266,8 @@ impl LocalTimeline {
             taken += samples;
             self.position.samples = self.position.samples.saturating_add(samples);
             self.position.entries += count as u64;
-            // A marker is passed only if the minibatch can take more: a full minibatch leaves it to the next one.
+            // A marker is passed only if the minibatch has room left; a full minibatch leaves it to
+            // the next one.
             let at_marker = segment.ends_sweep && self.position.entries + 1 == segment.end();
             if at_marker && !is_full && taken < local && !self.is_over() {
                 self.position.entries += 1;
@@ -283,13 +286,13 @@ impl LocalTimeline {
 
     fn is_over(&self) -> bool {
         match self.limit {
-            // CNTK 2.7 compares for equality, so from a state past the limit it reads for ever; here that is the end.
-            Limit::Sweeps(sweeps) => self.position.sweeps >= sweeps,
-            Limit::Samples(samples) => self.position.samples >= samples,
+            // CNTK 2.7 compares for equality, so from a state past the limit it never stops.
+            EpochLimit::Sweeps(sweeps) => self.position.sweeps >= sweeps,
+            EpochLimit::Samples(samples) => self.position.samples >= samples,
         }
     }
 
-    /// Leaves the current segment, which is used up. Chunks that the selection has sequences of stay.
+    /// Leaves the exhausted current segment. The selection's chunks stay in memory.
     fn leave(&mut self, used: &[SequenceId]) -> Result<()> {
         let Some(segment) = &self.segment else { return Ok(()) };
         room::reserve(&mut self.carried, used.len(), room::ORDER)?;
@@ -298,7 +301,8 @@ impl LocalTimeline {
             self.position.window = window;
             self.position.entries = 0;
             if is_empty {
-                // If the next window is this one again, it must not be taken for the segment that was just left.
+                // The next window may be this one again; it must not be mistaken for the segment
+                // just left.
                 self.segment = None;
             }
         }
@@ -309,7 +313,8 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Makes the segment that contains the position the current one. False if this worker will never get a sequence.
+    /// Makes the segment at the position current. Returns false if this worker will never get a
+    /// sequence.
     fn enter(&mut self, chunks: &mut dyn Chunks) -> Result<bool> {
         let old = self.segment.take();
         let mut place = old.as_ref().and_then(|segment| match segment.next {
@@ -347,7 +352,7 @@ impl LocalTimeline {
             self.windows.ahead(next, &self.workers, true, &mut self.ahead);
             self.release_others(chunks);
             self.wanted.iter().for_each(|&chunk| chunks.expect(chunk));
-            // Whether chunks of the next sweep are needed is known only in `start_segment`.
+            // Only `start_segment` knows whether chunks of the next sweep are needed.
             self.ahead.clear();
             self.windows.ahead(next, &self.workers, false, &mut self.ahead);
             self.ahead.iter().for_each(|&chunk| chunks.expect(chunk));
@@ -361,13 +366,13 @@ impl LocalTimeline {
                 Next::Window(window) => {
                     if self.position.entries > segment.end() {
                         self.fit(&segment)?;
-                        // The position is now at a marker at the very end of the window.
+                        // The position is now at the marker at the very end of the window.
                         if segment.has(&self.position) {
                             self.start_segment(segment, chunks);
                             return Ok(true);
                         }
                     }
-                    // A window without anything for this worker.
+                    // The window has nothing for this worker.
                     self.position.window = window;
                     self.position.entries = 0;
                     place = None;
@@ -377,13 +382,14 @@ impl LocalTimeline {
         Err(far_off())
     }
 
-    /// Begins to read a segment that was produced.
+    /// Makes a produced segment the current one.
     fn start_segment(&mut self, mut segment: Segment, chunks: &mut dyn Chunks) {
         self.reshaped = false;
         self.windows.shuffle(&mut segment);
-        // The segment lies in the sweep that ends next. After the epoch's last sweep no chunk is needed.
+        // The segment lies in the sweep that ends next. After the epoch's last sweep, no chunk is
+        // needed.
         let sweep = self.position.sweeps.saturating_add(1);
-        let is_last = matches!(self.limit, Limit::Sweeps(sweeps) if sweep >= sweeps);
+        let is_last = matches!(self.limit, EpochLimit::Sweeps(sweeps) if sweep >= sweeps);
         self.wanted.clone_from(&segment.chunks);
         self.ahead.clear();
         self.windows.ahead(segment.next, &self.workers, !is_last, &mut self.ahead);
@@ -392,7 +398,7 @@ impl LocalTimeline {
         self.segment = Some(segment);
     }
 
-    /// Moves a position past the end of its window back to that end, if workers have changed meanwhile.
+    /// Moves a position past the end of its window back to that end, if the workers have changed.
     fn fit(&mut self, last: &Segment) -> Result<()> {
         if !self.reshaped {
             return Err(far_off());
@@ -401,7 +407,7 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Releases chunks that are neither wanted nor part of the selection.
+    /// Releases chunks that are neither wanted, nor next, nor part of the selection.
     fn release_others(&mut self, chunks: &mut dyn Chunks) {
         self.kept.clear();
         self.kept.extend(&self.wanted);

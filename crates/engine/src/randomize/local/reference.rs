@@ -1,4 +1,5 @@
-//! The local timelines as CNTK produces them, whole windows at a time and without its faults: a reference for tests.
+//! Reference implementation of local timelines for tests: whole windows at a time, as in CNTK, but
+//! without its bugs.
 
 use super::LocalPosition;
 use crate::randomize::random::Random;
@@ -51,7 +52,7 @@ impl<'a> ReferenceTimeline<'a> {
         self.refill();
     }
 
-    /// CNTK's numbers.
+    /// Returns CNTK's checkpoint numbers.
     pub fn position(&self) -> LocalPosition {
         LocalPosition {
             window: self.saved,

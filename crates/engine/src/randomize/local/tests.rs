@@ -1,4 +1,4 @@
-//! Orders and states that CNTK 2.7 gave, and what happens at the edges.
+//! Orders and states recorded from CNTK 2.7, and edge cases.
 
 use super::*;
 use crate::randomize::WindowSize;
@@ -6,7 +6,7 @@ use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader_core::format::Listing;
 use std::collections::BTreeSet;
 
-/// Chunks made from lists of lengths, which count their loads.
+/// Chunks made from lists of lengths; counts loads.
 pub(super) struct Lists<'a> {
     lengths: &'a [Vec<u32>],
     held: BTreeSet<ChunkId>,
@@ -78,7 +78,7 @@ pub(super) fn started(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig) ->
     timeline
 }
 
-/// Reads to the end: minibatches separated by `;`, `*` for the end of a sweep.
+/// Reads to the end. Separates minibatches by `;` and marks the end of a sweep with `*`.
 fn read_all(lists: &mut Lists<'_>, timeline: &mut LocalTimeline, local: u64) -> String {
     let mut texts = Vec::new();
     let mut selection = Selection::default();
@@ -101,7 +101,7 @@ fn order_of(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig, local: u64) 
 }
 
 #[test]
-fn orders_that_cntk_gave() {
+fn orders_match_cntk() {
     let data = ones(&[4, 4, 4]);
     let two = sweeps(2, workers(1, 0));
     let seven = "3 1 10 0 9; 11 8 2 7 5; 4 6 5 7 6*; 4 3 11 1 8; 10 2 9 0*";
@@ -130,12 +130,12 @@ fn orders_that_cntk_gave() {
 }
 
 #[test]
-fn an_exact_fill_leaves_the_end_of_the_sweep_to_the_next_minibatch() {
+fn exact_fill_defers_the_end_of_sweep() {
     let data = ones(&[4, 4, 4]);
     for local in [4, 6] {
         assert!(!order_of(&data, Order::InOrder, sweeps(1, workers(1, 0)), local).contains('*'));
     }
-    // F F T F T F, and nothing after.
+    // The end of the last sweep is never reported.
     let four = ones(&[4]);
     assert_eq!(
         order_of(&four, Order::InOrder, sweeps(3, workers(1, 0)), 2),
@@ -144,7 +144,7 @@ fn an_exact_fill_leaves_the_end_of_the_sweep_to_the_next_minibatch() {
 }
 
 #[test]
-fn workers_share_as_cntk_does_where_it_does_not_crash() {
+fn shares_match_cntk_where_it_does_not_crash() {
     let data = ones(&[4, 4, 4]);
     for (order, seed_and_rank, local, expected) in [
         (Order::InOrder, 0, 3, "0 2 4; 6 8 10; 0 2 4*; 6 8 10"),
@@ -164,7 +164,7 @@ fn workers_share_as_cntk_does_where_it_does_not_crash() {
 }
 
 #[test]
-fn states_that_cntk_gave() {
+fn states_match_cntk() {
     let data = ones(&[4, 4, 4]);
     for (order, expected) in [
         (
@@ -186,7 +186,7 @@ fn states_that_cntk_gave() {
 }
 
 #[test]
-fn chunks_are_loaded_no_more_than_needed() {
+fn chunks_are_loaded_only_when_needed() {
     let data = ones(&[4, 4, 4]);
     for (order, sweep_count, loads) in
         [(chunks(128, 0), 1, 3), (chunks(128, 0), 20, 3), (Order::InOrder, 1, 3), (Order::InOrder, 9, 3)]
@@ -196,7 +196,7 @@ fn chunks_are_loaded_no_more_than_needed() {
         read_all(&mut lists, &mut timeline, 5);
         assert_eq!(lists.loads.len(), loads, "{order:?}, {sweep_count} sweeps: {:?}", lists.loads);
     }
-    // Nothing of a sweep that will not be read.
+    // No chunk of a sweep that will not be read.
     for order in [Order::InOrder, chunks(2, 3), samples(6, 3)] {
         let data = ones(&[4; 20]);
         let mut lists = Lists::new(&data);
@@ -204,7 +204,8 @@ fn chunks_are_loaded_no_more_than_needed() {
         lists.loads.sort_unstable();
         assert!(lists.loads.iter().copied().eq(0..20), "{order:?}: {:?}", lists.loads);
     }
-    // Many chunks: each once a sweep, and never more in memory than the window, what a minibatch carries over and two.
+    // Many chunks: each is loaded once per sweep, and memory never holds more than the window, the
+    // chunks carried over by a minibatch and two more.
     let many = ones(&[4; 40]);
     for (order, most) in [(Order::InOrder, 4), (chunks(4, 3), 11), (samples(16, 3), 11)] {
         let mut lists = Lists::new(&many);
@@ -216,7 +217,7 @@ fn chunks_are_loaded_no_more_than_needed() {
 }
 
 #[test]
-fn workers_without_data_come_to_an_end() {
+fn workers_without_data_reach_the_end() {
     let data = ones(&[3]);
     let endless = |share| EpochConfig { sweeps: SWEEPS_UNLIMITED, ..sweeps(0, share) };
     for order in [Order::InOrder, chunks(1, 0), chunks(128, 0), samples(2, 5)] {
@@ -229,14 +230,14 @@ fn workers_without_data_come_to_an_end() {
             assert_eq!(order_of(&empty, order, endless(share), 3), "", "{order:?} {share:?}");
         }
     }
-    // Chunks with nothing for a worker are passed over.
+    // Chunks with nothing for a worker are skipped.
     let single = ones(&[1, 1, 1, 0, 1]);
     assert_eq!(order_of(&single, Order::InOrder, sweeps(1, workers(2, 0)), 3), "0 2*");
     assert_eq!(order_of(&single, Order::InOrder, sweeps(1, workers(2, 1)), 1), "1; 3");
 }
 
 #[test]
-fn a_failing_chunk_costs_nothing_but_the_call() {
+fn failing_chunk_loses_no_data() {
     let data = ones(&[4, 4, 4]);
     for order in [Order::InOrder, chunks(2, 0)] {
         let epoch = sweeps(1, workers(1, 0));
@@ -255,7 +256,10 @@ fn a_failing_chunk_costs_nothing_but_the_call() {
             }
             delivered.push(selection.sequences.len());
         }
-        assert!(timeline.next(5, &mut lists, &mut selection).is_err(), "it fails as long as the chunk does");
+        assert!(
+            timeline.next(5, &mut lists, &mut selection).is_err(),
+            "keeps failing while the chunk is broken"
+        );
         lists.broken = None;
         let rest = read_all(&mut lists, &mut timeline, 5);
         assert!(expected.ends_with(&rest) && !rest.is_empty(), "{expected} / {rest}");
@@ -292,7 +296,7 @@ fn limits_are_checked() {
 }
 
 #[test]
-fn a_change_of_workers_goes_on_without_end_or_error() {
+fn worker_change_within_a_window_continues() {
     let data = ones(&[4, 4, 4]);
     for order in [Order::InOrder, chunks(2, 7), chunks(128, 0)] {
         for first in 1..12 {
@@ -307,7 +311,7 @@ fn a_change_of_workers_goes_on_without_end_or_error() {
 }
 
 #[test]
-fn each_sequence_is_of_the_sweep_in_which_it_was_selected() {
+fn selection_reports_the_sweep_of_each_sequence() {
     let lengths = ones(&[4, 4, 4]);
     for order in [Order::InOrder, chunks(2, 7)] {
         let (mut lists, mut timeline) =
@@ -322,9 +326,9 @@ fn each_sequence_is_of_the_sweep_in_which_it_was_selected() {
     }
 }
 
-/// From the state that CNTK 2.7 reports here it continues one window too far, without the sequences of a chunk.
+/// CNTK 2.7 reports a state one window too far here: continuing from it skips a chunk.
 #[test]
-fn an_epoch_that_fills_its_last_minibatch_ends_where_more_sweeps_go_on() {
+fn exactly_filled_epoch_can_be_continued() {
     let ones = ones(&[4, 4, 4]);
     let ragged = [vec![3, 1], vec![2, 2], vec![4]];
     for (lengths, order) in
@@ -333,7 +337,7 @@ fn an_epoch_that_fills_its_last_minibatch_ends_where_more_sweeps_go_on() {
         let mut lists = Lists::new(lengths);
         let mut timeline = started(lengths, order, sweeps(1, workers(1, 0)));
         let first = read_all(&mut lists, &mut timeline, 4);
-        // A read past the end moves nothing.
+        // A read past the end does not move the position.
         timeline.next(4, &mut lists, &mut Selection::default()).expect("no data");
         let mut further = started(lengths, order, sweeps(2, workers(1, 0)));
         further.resume(timeline.position()).expect("its own position");
@@ -348,9 +352,9 @@ fn an_epoch_that_fills_its_last_minibatch_ends_where_more_sweeps_go_on() {
     }
 }
 
-/// CNTK 2.7 compares the number of sweeps for equality, and reads on for ever.
+/// CNTK 2.7 compares the number of sweeps for equality, so it never stops.
 #[test]
-fn a_state_of_more_sweeps_than_the_epoch_has_is_its_end() {
+fn state_past_the_last_sweep_ends_the_epoch() {
     let data = ones(&[4, 4, 4]);
     let mut selection = Selection::default();
     for order in [Order::InOrder, chunks(2, 0)] {
@@ -364,7 +368,7 @@ fn a_state_of_more_sweeps_than_the_epoch_has_is_its_end() {
     }
 }
 
-/// The texts of the first epochs of a timeline.
+/// Reads the first epochs of a timeline, as text.
 fn epochs(data: &[Vec<u32>], order: Order, epoch: EpochConfig, count: u64) -> Vec<String> {
     let mut timeline = LocalTimeline::new(data.len() as u32, order).expect("memory");
     let read = |index| {
@@ -375,7 +379,7 @@ fn epochs(data: &[Vec<u32>], order: Order, epoch: EpochConfig, count: u64) -> Ve
 }
 
 #[test]
-fn later_epochs_go_on_where_the_ones_before_end() {
+fn later_epochs_continue_previous_ones() {
     let data = ones(&[4, 3, 5, 2]);
     let numbers = |text: &str| -> Vec<usize> {
         text.split([';', ' ', '*']).filter_map(|number| number.parse().ok()).collect()
@@ -384,13 +388,13 @@ fn later_epochs_go_on_where_the_ones_before_end() {
         for worker in [workers(1, 0), workers(2, 1)] {
             let one = sweeps(1, worker);
             let by_epochs = epochs(&data, order, one, 4);
-            // The order of a window that lies in two sweeps depends on both, so sets are compared.
+            // A window that spans two sweeps mixes both, so compare sets.
             let mut seen: Vec<usize> = by_epochs.iter().flat_map(|epoch| numbers(epoch)).collect();
             let mut whole = numbers(&order_of(&data, order, sweeps(4, worker), 3));
             seen.sort_unstable();
             whole.sort_unstable();
             assert_eq!(seen, whole, "{order:?}");
-            // Each can be started at once.
+            // Any epoch can be started directly.
             let mut timeline = started(&data, order, one);
             timeline.start_epoch(&EpochConfig { index: 2, ..one }).expect("an epoch");
             assert_eq!(read_all(&mut Lists::new(&data), &mut timeline, 3), by_epochs[2], "{order:?}");
@@ -411,8 +415,8 @@ fn epochs_in_samples_follow_one_another() {
         let late = |timeline: &mut LocalTimeline, epoch: EpochConfig| {
             timeline.start_epoch(&epoch).map_err(|error| error.message().to_owned())
         };
-        let refused = Err("Epoch 1 of 5 samples cannot be started here.".to_owned());
-        // Not before the first one is over, not by another worker, and not of another size.
+        let refused = Err("Epoch 1 of 5 samples cannot start here.".to_owned());
+        // Rejected before the first epoch is over, for another worker, and for another size.
         assert_eq!(late(&mut timeline, EpochConfig { index: 1, ..five }), refused);
         read_all(&mut Lists::new(&data), &mut timeline, 3);
         let other = EpochConfig { workers: workers(2, 0), index: 1, ..five };
@@ -423,9 +427,9 @@ fn epochs_in_samples_follow_one_another() {
     }
 }
 
-/// CNTK 2.7 knows only the first epoch of such data.
+/// CNTK 2.7 supports only the first epoch of such data.
 #[test]
-fn in_cntks_place_only_the_first_epoch_is_started() {
+fn later_epochs_are_rejected_in_cntks_place() {
     let timeline = LocalTimeline::new(2, Order::InOrder).expect("memory");
     let mut timeline = timeline.with_first_epoch_only(true);
     let error = timeline.start_epoch(&EpochConfig { index: 1, ..sweeps(1, workers(1, 0)) });

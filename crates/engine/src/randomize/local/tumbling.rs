@@ -1,8 +1,8 @@
-//! Randomization in tumbling windows: chunks are shuffled in the whole sweep, sequences within a window of chunks, and
-//! the next window begins where the last one ended.
+//! Randomization in tumbling windows: chunks are shuffled across the sweep, sequences within a
+//! window of chunks, and each window begins where the last one ended.
 //!
-//! A chunk belongs to the worker `position in the sweep's order mod workers`. The window's size counts this worker's
-//! chunks, or their samples.
+//! A chunk belongs to the worker `position in the sweep's order mod workers`. The window's size
+//! counts this worker's chunks, or their samples.
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::randomize::WindowSize;
@@ -22,9 +22,9 @@ pub(super) struct Tumbling {
     /// The order of chunks in `sweep`, and in the sweep after it.
     orders: [Vec<ChunkId>; 2],
     sweep: Option<u64>,
-    /// The samples of each chunk when it was listed last. Used only to load ahead.
+    /// The samples of each chunk when it was last listed. Used only for prefetching.
     samples: Vec<Option<u64>>,
-    /// Whether each chunk was found to be empty since the last sequence was found.
+    /// Whether each chunk was found empty, reset whenever a non-empty chunk is found.
     empty: Vec<bool>,
     empties: usize,
 }
@@ -49,7 +49,7 @@ impl Tumbling {
         self.samples.len() as u64
     }
 
-    /// Makes the orders of a sweep and of the sweep after it.
+    /// Computes the chunk orders of a sweep and the one after it.
     fn arrange(&mut self, sweep: u64) {
         if self.sweep == Some(sweep) {
             return;
@@ -65,7 +65,7 @@ impl Tumbling {
         self.sweep = Some(sweep);
     }
 
-    /// How much of the window's size a chunk with this number of samples takes.
+    /// Returns how much of the window's size a chunk with this many samples takes up.
     fn cost(&self, samples: u64) -> i64 {
         match self.size {
             WindowSize::Chunks(_) => 1,
@@ -73,7 +73,7 @@ impl Tumbling {
         }
     }
 
-    /// Records what a listed chunk has. Returns its number of samples.
+    /// Records the size of a listed chunk. Returns its number of samples.
     fn note(&mut self, chunk: ChunkId, listing: Listing<'_>) -> u64 {
         let samples = listing.samples();
         let i = chunk as usize;
@@ -90,7 +90,7 @@ impl Tumbling {
     }
 }
 
-/// This worker's positions from `at` on.
+/// Iterates over this worker's positions from `at` on.
 fn own(at: u64, count: u64, workers: &WorkerConfig) -> impl Iterator<Item = u64> + use<> {
     let WorkerConfig { workers, rank, .. } = *workers;
     let first = at + (rank + workers - at % workers) % workers;
@@ -110,7 +110,7 @@ impl Windows for Tumbling {
         let budget = match self.size {
             WindowSize::Chunks(size) | WindowSize::Samples(size) => i64::try_from(size).unwrap_or(i64::MAX),
         };
-        // Windows of size 0 would never advance, as in CNTK 2.7: they count as size 1.
+        // Windows of size 0 would never advance (CNTK 2.7 hangs), so they count as size 1.
         (at < self.count()).then_some(Cursor { at, sweep, budget: budget.max(1) })
     }
 
@@ -159,7 +159,8 @@ impl Windows for Tumbling {
             }
         }
         segment.ends_sweep = end == count;
-        // CNTK 2.7: the position where the window begins counts only in its first sweep, and adds to the sweep.
+        // CNTK 2.7: the seed includes the window's start position, but only in the window's first
+        // sweep.
         segment.seed = Some(
             (if segment.begin == 0 { segment.window[0] } else { 0 })
                 .wrapping_add(from.sweep)

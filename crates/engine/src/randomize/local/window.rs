@@ -1,49 +1,49 @@
-//! Windows and the segments they are produced in: what the two orders of a local timeline have in common.
+//! Windows and segments, shared by both orders of a local timeline.
 
 use crate::randomize::WorkerConfig;
 use cntk_reader_core::Result;
 use cntk_reader_core::format::Listing;
 use cntk_reader_core::sequence::{ChunkId, SequenceId};
 
-/// Number of chunks that are loaded ahead of the segment.
+/// Number of chunks to prefetch after the segment.
 pub(super) const AHEAD: usize = 2;
 
-/// Access to the chunks, as a local timeline needs it.
+/// A local timeline's access to the chunks.
 pub trait Chunks {
-    /// Begins to load a chunk, unless it is loaded or being loaded.
+    /// Starts loading a chunk unless it is loaded or loading already.
     fn expect(&mut self, chunk: ChunkId);
 
-    /// Waits for a chunk and lists its sequences.
+    /// Waits for a chunk and returns its list of sequences.
     fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>>;
 
     /// Releases all chunks except these, which are in ascending order.
     fn keep(&mut self, chunks: &[ChunkId]);
 }
 
-/// Where a local timeline stands: the numbers of CNTK's checkpoints.
+/// A position on a local timeline: the numbers in CNTK's checkpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocalPosition {
-    /// Where the current window begins. The order defines what the two numbers mean.
+    /// Start of the current window. The meaning of the two numbers depends on the order.
     pub window: [u64; 2],
-    /// Number of ends of sweeps that were passed.
+    /// Number of sweep ends passed.
     pub sweeps: u64,
-    /// Samples that this worker received.
+    /// Samples delivered to this worker.
     pub samples: u64,
-    /// Entries of the window, sequences and markers, that were passed.
+    /// Entries of the window (sequences and markers) passed.
     pub entries: u64,
 }
 
-/// A point between two chunks of a sweep, on the way through a window.
+/// A point between two chunks of a sweep, within a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
     /// Position in the order of chunks.
     pub at: u64,
     pub sweep: u64,
-    /// The rest of the window's size.
+    /// The part of the window's size that is left.
     pub budget: i64,
 }
 
-/// What follows a segment.
+/// The successor of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Next {
     Segment(Cursor),
@@ -51,9 +51,9 @@ pub(super) enum Next {
     Window([u64; 2]),
 }
 
-/// A part of a window that lies within one sweep.
+/// The part of a window that lies within one sweep.
 pub(super) struct Segment {
-    /// Where its window begins.
+    /// Start of its window.
     pub window: [u64; 2],
     /// Entries of the window before the segment.
     pub begin: u64,
@@ -83,19 +83,20 @@ impl Segment {
 
 /// An order of chunks and of the sequences in a window.
 pub(super) trait Windows: Send {
-    /// CNTK's names of the two numbers that say where a window begins.
+    /// Returns CNTK's names for the two numbers that locate a window.
     fn keys(&self) -> [&'static str; 2];
 
-    /// The first window of a sweep.
+    /// Returns the first window of a sweep.
     fn first_of(&self, sweep: u64) -> [u64; 2];
 
-    /// Where the first segment of a window begins, or `None` if there is no such window.
+    /// Returns the start of a window's first segment, or `None` if there is no such window.
     fn start(&self, window: [u64; 2]) -> Option<Cursor>;
 
-    /// Adds the chunks of a segment, as far as they are known before it is produced, and returns what will follow them.
+    /// Adds the chunks of a segment that are known before it is produced, and returns their
+    /// successor.
     fn plan(&mut self, from: Cursor, workers: &WorkerConfig, chunks: &mut Vec<ChunkId>) -> Next;
 
-    /// Fills in everything of a segment except its window and begin. `sequences` and `chunks` must be empty.
+    /// Fills in a segment, except for `window` and `begin`. `sequences` and `chunks` must be empty.
     fn produce(
         &mut self,
         from: Cursor,
@@ -104,18 +105,19 @@ pub(super) trait Windows: Send {
         segment: &mut Segment,
     ) -> Result<()>;
 
-    /// Shuffles a segment that was produced.
+    /// Shuffles a produced segment.
     fn shuffle(&mut self, segment: &mut Segment);
 
-    /// Adds the first [`AHEAD`] of this worker's chunks after a segment; chunks of the next sweep only if `across` is set.
+    /// Adds the first [`AHEAD`] of this worker's chunks after a segment; chunks of the next sweep
+    /// only if `across` is set.
     fn ahead(&self, next: Next, workers: &WorkerConfig, across: bool, chunks: &mut Vec<ChunkId>);
 
-    /// Takes note that the workers have changed.
+    /// Called when the workers have changed.
     fn reshape(&mut self);
 
-    /// The number of chunks, if all of them were listed and none has a sequence.
+    /// Returns the number of chunks if all of them were listed and all are empty.
     fn empty_chunks(&self) -> Option<u32>;
 
-    /// Whether no segment has a sequence of this worker, as far as is known by now.
+    /// Whether, as far as known so far, no segment has a sequence of this worker.
     fn is_barren(&self, workers: &WorkerConfig) -> bool;
 }

@@ -1,13 +1,13 @@
-//! Arithmetic coding, of sequential and progressive images, after the standard (ITU-T T.81, annexes D, F.1.4 and G.1.3).
-//! Registers and bins have the names and numbers that they have there.
+//! Arithmetic decoding of sequential and progressive images (ITU-T T.81, annexes D, F.1.4 and
+//! G.1.3). Registers and bins have the names and numbers of the standard.
 
 use super::frame::{Definitions, Scan};
 use super::scan::EntropyDecoder;
-use super::source::{Segment, Source, fault};
+use super::source::{ByteReader, Segment, fault};
 use super::tables::place;
 
-/// Table D.3 by index: the probability `Qe` of the less probable value, the indices after the less and after the more probable
-/// one, and whether the two values change places after the less probable one.
+/// Table D.3 by index: the probability `Qe` of the less probable symbol, the next index after the
+/// less and after the more probable symbol, and whether the less probable symbol swaps the two.
 #[rustfmt::skip]
 const ESTIMATES: [(u16, u8, u8, u8); 113] = [
     (0x5a1d, 1, 1, 1), (0x2586, 14, 2, 0), (0x1114, 16, 3, 0), (0x080b, 18, 4, 0), (0x03d8, 20, 5, 0), (0x01da, 23, 6, 0),
@@ -31,16 +31,17 @@ const ESTIMATES: [(u16, u8, u8, u8); 113] = [
     (0x5597, 110, 109, 0), (0x504f, 111, 107, 0), (0x5a10, 110, 111, 1), (0x5522, 112, 109, 0), (0x59eb, 112, 111, 1),
 ];
 
-/// What is known of one binary decision: which of its values is the more probable one, and how probable it is.
+/// The adaptive state of one binary decision: its more probable symbol and the probability
+/// estimate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
     /// Index in [`ESTIMATES`].
     index: u8,
-    /// The more probable value (MPS).
+    /// The more probable symbol (MPS).
     more_probable: bool,
 }
 
-/// The probability with which signs and refinements are coded; it does not change.
+/// Fixed probability for signs and refinement bits.
 const EVEN: u16 = 0x5a1d;
 
 /// The decoder of binary decisions (D.2).
@@ -50,7 +51,7 @@ struct Coder<'a> {
     c: u32,
     /// Register A, the interval's width.
     a: u32,
-    /// Shifts until another byte is needed.
+    /// Shifts until the next byte is needed.
     ct: u32,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Coder<'a> {
         coder
     }
 
-    /// `Byte_in`: past the end of the data, zeros.
+    /// `Byte_in`; supplies zeros past the end of the data.
     fn byte_in(&mut self) {
         if self.segment.marker != 0 {
             return;
@@ -92,8 +93,8 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// `Decode`, without what a decision teaches: whether the value is the less probable one, and whether the estimate is to be
-    /// changed.
+    /// `Decode` without the adaptation. Returns whether the symbol is the less probable one, and
+    /// whether the estimate must be updated.
     #[inline]
     fn is_less_probable(&mut self, qe: u16) -> (bool, bool) {
         let qe = u32::from(qe);
@@ -102,7 +103,8 @@ impl<'a> Coder<'a> {
             if self.a >= 0x8000 {
                 return (false, false);
             }
-            // `Cond_MPS_exchange`: the smaller part of the interval belongs to the less probable value.
+            // `Cond_MPS_exchange`: the smaller part of the interval belongs to the less probable
+            // symbol.
             let is_less = self.a < qe;
             self.renormalize();
             (is_less, true)
@@ -116,10 +118,10 @@ impl<'a> Coder<'a> {
         }
     }
 
-    /// Decodes a decision, and adapts what is known of it.
+    /// Decodes a decision and adapts its bin.
     #[inline]
     fn decide(&mut self, bin: &mut Bin) -> bool {
-        // Indices come from the table, so that there is always an entry.
+        // Indices come from the table itself, so the lookup never fails.
         let Some(&(qe, after_less, after_more, switches)) = ESTIMATES.get(usize::from(bin.index)) else {
             return false;
         };
@@ -132,14 +134,16 @@ impl<'a> Coder<'a> {
         value
     }
 
-    /// Decodes a decision between two equally probable values.
+    /// Decodes a decision between two equally probable symbols.
     fn decide_evenly(&mut self) -> bool {
         self.is_less_probable(EVEN).0
     }
 
-    /// The magnitude of a value that is not 0 (F.2.4.3.1): `first` decides whether it is more than 1, `second` whether it is more
-    /// than 2; the bins from `ladder` on (X2 ...) its number of bits, and those 14 further on (M2 ...) the bits. `None` if
-    /// it has more than 15 bits, which no encoder writes.
+    /// Decodes the magnitude of a nonzero value (F.2.4.3.1).
+    ///
+    /// Bin `first` decides whether it exceeds 1, `second` whether it exceeds 2, the bins from
+    /// `ladder` on (X2 ...) its number of bits, and the bins 14 further on (M2 ...) the bits
+    /// themselves. `None` if it has more than 15 bits, which no encoder writes.
     fn magnitude(&mut self, bins: &mut [Bin], first: usize, second: usize, ladder: usize) -> Option<i32> {
         if !self.decide(&mut bins[first]) {
             return Some(1);
@@ -166,11 +170,13 @@ impl<'a> Coder<'a> {
     }
 }
 
-/// Bins of a table for DC differences (table F.4): five contexts with four bins each, then X1 ... X15 and M2 ... M15.
+/// Bins of a DC table (table F.4): five contexts with four bins each, then X1 ... X15 and M2 ...
+/// M15.
 const DC_BINS: usize = 49;
 /// X1 of DC differences.
 const DC_X1: usize = 20;
-/// Bins of a table for AC coefficients (table F.5): three for each place, then X2 ... and M2 ... for low and for high frequencies.
+/// Bins of an AC table (table F.5): three per coefficient, then X2 ... and M2 ... for low and for
+/// high frequencies.
 const AC_BINS: usize = 245;
 /// X2 of AC coefficients up to the bound `Kx`.
 const AC_X2_LOW: usize = 189;
@@ -182,24 +188,24 @@ pub struct Arithmetic<'a> {
     coder: Coder<'a>,
     scan: Scan,
     progressive: bool,
-    /// The bounds L and U of each table for DC differences.
+    /// The bounds L and U of each DC table.
     dc_bounds: [(u8, u8); 16],
-    /// The bound `Kx` of each table for AC coefficients.
+    /// The bound `Kx` of each AC table.
     ac_bounds: [u8; 16],
     dc_bins: [[Bin; DC_BINS]; 16],
     ac_bins: [[Bin; AC_BINS]; 16],
-    /// The DC coefficient of the block before, by component of the scan.
+    /// The DC coefficient of the previous block, by component of the scan.
     predictions: [i32; 4],
-    /// The context that the difference before it makes: 0, 4, 8, 12 or 16.
+    /// The context given by the previous difference: 0, 4, 8, 12 or 16.
     contexts: [usize; 4],
-    /// A value came up that cannot be: nothing more is decoded up to the next restart.
+    /// An invalid value was found; nothing is decoded until the next restart.
     failed: bool,
 }
 
 impl<'a> Arithmetic<'a> {
-    /// The data of the scan begin at `source`.
+    /// Creates a decoder for the scan whose data begin at `source`.
     pub fn new(
-        source: Source<'a>,
+        source: ByteReader<'a>,
         scan: &Scan,
         definitions: &Definitions,
         progressive: bool,
@@ -231,7 +237,7 @@ impl<'a> Arithmetic<'a> {
         } else {
             0
         };
-        // F.1.4.4.1.2: small differences make another context than none and than large ones.
+        // F.1.4.4.1.2: zero, small and large differences select different contexts.
         let (low, high) = self.dc_bounds[table];
         let none = if low == 0 { 0 } else { 1 << (low - 1) };
         self.contexts[index] = match difference.abs() {
@@ -245,7 +251,8 @@ impl<'a> Arithmetic<'a> {
         Some(self.predictions[index])
     }
 
-    /// Decodes the AC coefficients from place `first` to place `last` (F.2.4.2); `None` if the data are damaged.
+    /// Decodes the AC coefficients `first` to `last`, in zigzag order (F.2.4.2); `None` if the data
+    /// are damaged.
     fn ac(&mut self, index: usize, block: &mut [i16; 64], first: u8, last: u8, low: u8) -> Option<()> {
         let table = usize::from(self.scan.ac_tables[index] & 15);
         let bound = usize::from(self.ac_bounds[table]);
@@ -287,9 +294,9 @@ impl<'a> Arithmetic<'a> {
         let (coder, bins) = (&mut self.coder, &mut self.ac_bins[table]);
         let (mut k, last) = (usize::from(first), usize::from(last));
         let bit = 1i16 << low;
-        // Where the block ended in the scans before: no end is coded up to there.
+        // The end of the block in earlier scans; no end-of-block decision is coded before it.
         let end_before = (1..=last).rev().find(|&k| block[place(k)] != 0).unwrap_or(0);
-        // Whether the next place may be the end of the block: not after one that stays 0.
+        // Whether the block may end here: not directly after a coefficient that stays 0.
         let mut may_end = true;
         while k <= last {
             let bin = 3 * (k - 1);

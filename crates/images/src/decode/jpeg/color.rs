@@ -1,17 +1,17 @@
-//! From components to blue, green, red.
+//! Conversion of components to blue, green, red.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
-// Factors with 16 bits after the binary point, less what is added whole.
+// Factors with 16 fractional bits, without the integer parts that are added separately.
 const RED: i16 = 26345; // 1.402 - 1
 const BLUE: i16 = -14942; // 1.772 - 2
 const GREEN_BLUE: i16 = -22554; // -0.34414
 const GREEN_RED: i16 = 18734; // 1 - 0.71414
 
 dispatch! {
-    /// Brightness and two differences of colors become blue, green, red: `output` has three bytes for each of `luma`.
+    /// Converts YCbCr to blue, green, red. `output` has three bytes for each of `luma`.
     pub fn from_ycc(luma: &[u8], blue: &[u8], red: &[u8], output: &mut [u8]) = from_ycc_with;
 }
 
@@ -30,8 +30,9 @@ fn from_ycc_with<S: InstructionSet>(
         Processor::Avx2(_) | Processor::Avx512(_) => {
             let whole = count / 16;
             for i in 0..whole {
-                // SAFETY: the processor has AVX2, says its type; by the assertion 16 bytes lie at `16 * i` in each component,
-                // and 48 at `48 * i` in the output.
+                // SAFETY: `Processor` proves AVX2. `i < count / 16`, and the assertion makes each
+                // component `count` bytes long and the output `3 * count`, so 16 bytes are readable
+                // at `16 * i` and 48 writable at `48 * i`.
                 unsafe {
                     avx2::convert_16(
                         luma.as_ptr().add(16 * i),
@@ -51,7 +52,7 @@ fn from_ycc_with<S: InstructionSet>(
     }
 }
 
-/// One pixel: blue, green, red.
+/// Converts one pixel to blue, green, red.
 #[inline(always)]
 pub fn pixel_from_ycc(y: u8, blue: u8, red: u8) -> [u8; 3] {
     let (y, x, z) = (i32::from(y), i32::from(blue) - 128, i32::from(red) - 128);
@@ -62,14 +63,14 @@ pub fn pixel_from_ycc(y: u8, blue: u8, red: u8) -> [u8; 3] {
     [b, g, r].map(|value| value.clamp(0, 255) as u8)
 }
 
-/// A pixel of inks, each as it is stored in files: 255 is none. `Y` of the formula is black.
+/// Converts a CMYK pixel, inverted as in files (255 is no ink), to blue, green, red.
 #[inline(always)]
 pub fn pixel_from_cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
     let ink = |ink: u8| (i32::from(k) - (((255 - i32::from(ink)) * i32::from(k)) >> 8)) as u8;
     [ink(y), ink(m), ink(c)]
 }
 
-/// Brightness of a pixel: blue, green, red. As JPEG images in red, green and blue are made gray.
+/// Returns the brightness of a pixel (blue, green, red) as libjpeg computes it for RGB images.
 #[inline(always)]
 pub fn luma_of_rgb([b, g, r]: [u8; 3]) -> u8 {
     ((19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b) + 32768) >> 16) as u8
@@ -80,7 +81,8 @@ mod avx2 {
     use super::{BLUE, GREEN_BLUE, GREEN_RED, RED};
     use std::arch::x86_64::*;
 
-    /// Where each byte of three vectors goes in three vectors of pixels: of output `part`, the bytes of `channel`.
+    /// Shuffle mask that interleaves three channels: the positions of the bytes of `channel` in
+    /// output vector `part`.
     const fn places(part: usize, channel: usize) -> [i8; 16] {
         let mut places = [-1; 16];
         let mut i = 0;
@@ -100,15 +102,12 @@ mod avx2 {
         [places(2, 0), places(2, 1), places(2, 2)],
     ];
 
-    /// Converts 16 pixels.
-    ///
-    /// # Safety
-    ///
-    /// 16 bytes must be readable at each component, and 48 writable at `output`. The processor must have AVX2.
+    /// 16 bytes must be readable at each component and 48 writable at `output`. The processor must
+    /// have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn convert_16(luma: *const u8, blue: *const u8, red: *const u8, output: *mut u8) {
-        // SAFETY: the caller has 16 bytes at each.
+        // SAFETY: the caller guarantees 16 readable bytes at each pointer.
         let (y, x, z) = unsafe {
             (_mm_loadu_si128(luma.cast()), _mm_loadu_si128(blue.cast()), _mm_loadu_si128(red.cast()))
         };
@@ -116,7 +115,7 @@ mod avx2 {
         let y = _mm256_cvtepu8_epi16(y);
         let x = _mm256_sub_epi16(_mm256_cvtepu8_epi16(x), middle);
         let z = _mm256_sub_epi16(_mm256_cvtepu8_epi16(z), middle);
-        // The upper half of twice the product, rounded and halved, is the rounded product.
+        // The high half of the doubled product, plus one and halved, is the rounded product.
         let one = _mm256_set1_epi16(1);
         let part = |value, factor| {
             let doubled = _mm256_mulhi_epi16(_mm256_add_epi16(value, value), _mm256_set1_epi16(factor));
@@ -138,11 +137,11 @@ mod avx2 {
         let (b, g, r) = (bytes(b), bytes(g), bytes(r));
         for (part, places) in PLACES.iter().enumerate() {
             let [b, g, r] = [(b, places[0]), (g, places[1]), (r, places[2])].map(|(channel, places)| {
-                // SAFETY: the array has 16 bytes.
+                // SAFETY: the array is 16 bytes long.
                 let places = unsafe { _mm_loadu_si128(places.as_ptr().cast()) };
                 _mm_shuffle_epi8(channel, places)
             });
-            // SAFETY: the caller has 48 bytes.
+            // SAFETY: `part` is at most 2, and the caller guarantees 48 writable bytes.
             unsafe { _mm_storeu_si128(output.add(16 * part).cast(), _mm_or_si128(_mm_or_si128(b, g), r)) };
         }
     }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_instruction_sets_convert_every_pair_of_differences_alike() {
+    fn all_instruction_sets_agree_on_every_chroma_pair() {
         for y in [0, 1, 77, 128, 200, 255] {
             for x in 0..=255u8 {
                 let (luma, blue, red) = ([y; 256], [x; 256], std::array::from_fn::<u8, 256, _>(|i| i as u8));

@@ -1,18 +1,19 @@
-//! Images in memory whose data are cut off.
+//! Truncated images in memory.
 //!
-//! libjpeg cannot wait for more data from memory. CNTK 2.7 then delivers the rows that were complete, and the last of them again
-//! for each one that is missing; an image in several scans is refused. Which rows are complete depends on how far ahead of
-//! need bytes are read into libjpeg-turbo's buffer of bits (version 2.1, on 64 bits): a row is lost if the buffer cannot be
-//! filled while it is decoded, though its own bits may be there. [`complete_rows`] goes through the codes as that decoder
-//! does, without making coefficients of them.
+//! libjpeg cannot wait for more data from memory. CNTK 2.7 then delivers the rows that were
+//! complete and repeats the last of them for each missing row; it refuses truncated images with
+//! several scans. Which rows are complete depends on how far libjpeg-turbo (version 2.1, 64 bits)
+//! reads ahead into its bit buffer: a row is lost if the buffer cannot be filled while the row is
+//! decoded, even if the row's own bits are there. [`complete_rows`] walks the codes like that
+//! decoder, without computing coefficients.
 
 use super::frame::{Frame, Scan};
 use super::scan::HuffmanTables;
-use super::source::{RST0, Segment, Source};
-use super::tables::Table;
+use super::source::{ByteReader, RST0, Segment};
+use super::tables::HuffmanTable;
 
-/// Whether coded data end without any marker but those that restart the decoder.
-pub fn is_cut(source: &Source<'_>) -> bool {
+/// Returns whether the coded data end without any marker other than restart markers.
+pub fn is_cut(source: &ByteReader<'_>) -> bool {
     let data = source.rest();
     if data.ends_with(&[0xFF, super::source::EOI]) {
         return false;
@@ -22,10 +23,10 @@ pub fn is_cut(source: &Source<'_>) -> bool {
     !memchr::memchr_iter(0xFF, data).any(|at| is_end(follows(at)))
 }
 
-/// The number of complete rows of an image with a single scan of Huffman codes, whose data are cut off. Of its components
-/// `needed` are shown.
+/// Returns the number of complete rows of a truncated image with a single Huffman-coded scan.
+/// `needed` is the number of components that are decoded.
 pub fn complete_rows(
-    source: Source<'_>,
+    source: ByteReader<'_>,
     frame: &Frame,
     scan: &Scan,
     restart_interval: u32,
@@ -41,7 +42,7 @@ pub fn complete_rows(
             Member { blocks, dc, ac }
         })
         .collect();
-    // A scan with a single component goes through its rows of blocks.
+    // A scan with a single component is not interleaved: it visits rows of blocks.
     let (wide, rows_of_blocks) = match &scan.components[..scan.count] {
         &[index] => (frame.components[index].blocks_wide, u32::from(frame.components[index].v)),
         _ => (frame.mcus_wide, 1),
@@ -70,9 +71,10 @@ pub fn complete_rows(
     if complete == frame.mcus_high {
         return frame.height;
     }
-    // Rows of the image in a row of samples of the component with the fewest rows.
+    // Image rows per sample row of the component with the fewest rows.
     let group = u32::from(frame.components[0].v) * u32::from(frame.components[0].step_y);
-    // Colors between two rows of samples depend on both, so that the last ones wait for the next row of MCUs.
+    // Interpolation between two chroma rows needs both, so the last image rows wait for the next
+    // row of MCUs.
     let waits = frame.components[..needed]
         .iter()
         .any(|component| (component.step_x, component.step_y) == (2, 2) && component.width > 2);
@@ -81,25 +83,25 @@ pub fn complete_rows(
 
 /// A component of the scan.
 struct Member<'t> {
-    /// Blocks in an MCU.
+    /// Blocks per MCU.
     blocks: usize,
-    dc: &'t Table,
-    ac: &'t Table,
+    dc: &'t HuffmanTable,
+    ac: &'t HuffmanTable,
 }
 
-/// Bytes for each block of an MCU that must be left for the decoder that checks less.
+/// Bytes per block that must remain for libjpeg-turbo's fast decoder.
 const FAST_BYTES: usize = 512;
 
-/// Goes through codes. Its functions give `None` where bytes are missing.
+/// Walks the codes. Its functions return `None` where bytes are missing.
 #[derive(Clone, Copy)]
 struct Walker<'a> {
     segment: Segment<'a>,
-    /// The lowest `count` bits are next.
+    /// The lowest `count` bits are the next ones.
     buffer: u64,
     count: u32,
-    /// The data up to the next restart have ended.
+    /// The data before the next restart are used up.
     is_dry: bool,
-    /// Far from the end, bits are read ahead by other rules.
+    /// Follows the read-ahead rules of the fast decoder, which is used far from the end.
     is_fast: bool,
 }
 
@@ -152,14 +154,14 @@ impl Walker<'_> {
         Some(())
     }
 
-    fn symbol(&mut self, table: &Table) -> Option<u8> {
+    fn symbol(&mut self, table: &HuffmanTable) -> Option<u8> {
         const LOOKED_AHEAD: u32 = 8;
         if self.is_fast {
             self.read_ahead()?;
         } else if self.count < LOOKED_AHEAD {
             self.fill(0)?;
         }
-        // Of a longer code the first bits are passed over before more bytes are read.
+        // A code longer than the lookahead consumes its first bits before more bytes are read.
         let mut length = 1;
         if self.count >= LOOKED_AHEAD {
             for length in 1..=LOOKED_AHEAD {
@@ -181,7 +183,7 @@ impl Walker<'_> {
         Some(0)
     }
 
-    /// Passes over the bits of a value.
+    /// Skips the bits of a value.
     fn value(&mut self, size: u32) -> Option<()> {
         if size > 0 {
             if self.is_fast {
@@ -205,7 +207,8 @@ impl Walker<'_> {
         (self.buffer >> (self.count - count)) as u32 & ((1 << count) - 1)
     }
 
-    /// Reads bytes as long as there is room, or up to a marker. `wanted` bits are needed: after a marker they are zeros.
+    /// Reads bytes until the buffer is full or a marker is found. If fewer than `wanted` bits are
+    /// left after a marker, appends zeros.
     fn fill(&mut self, wanted: u32) -> Option<()> {
         const FULL: u32 = 57;
         while self.count < FULL && self.segment.marker == 0 {
@@ -223,7 +226,7 @@ impl Walker<'_> {
         Some(())
     }
 
-    /// Reads six bytes if few bits are left; `None` at a marker.
+    /// Reads six bytes if at most 16 bits are left; `None` at a marker.
     fn read_ahead(&mut self) -> Option<()> {
         if self.count <= 16 {
             for _ in 0..6 {

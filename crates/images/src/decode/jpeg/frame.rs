@@ -1,39 +1,39 @@
-//! What a JPEG file says before and between its scans.
+//! The headers of a JPEG file: everything before and between the data of its scans.
 
 use super::super::DecodeError;
-use super::source::{EOI, SOI, Source};
+use super::source::{ByteReader, EOI, SOI};
 use super::tables::Code;
-use cntk_reader_core::limits::{LARGEST_JPEG_SIDE, MOST_SCANS};
+use cntk_reader_core::limits::{LARGEST_JPEG_SIDE, MAX_SCANS};
 
-/// Most components of an image that can be shown: gray, three colors, or four inks.
+/// Maximum number of components: gray, three colors, or four inks.
 pub const MAX_COMPONENTS: usize = 4;
 
 /// One component of an image: brightness, a color, or an ink.
 #[derive(Debug, Clone, Copy)]
 pub struct Component {
-    /// By what name scans refer to it.
+    /// The identifier by which scans refer to it.
     id: u8,
-    /// Blocks in a row of an MCU.
+    /// Horizontal sampling factor: blocks per row of an MCU.
     pub h: u8,
-    /// Rows of blocks in an MCU.
+    /// Vertical sampling factor: rows of blocks per MCU.
     pub v: u8,
-    /// Which of the tables its coefficients are multiplied by.
+    /// Index of its quantization table.
     quant_index: u8,
-    /// That table, as it was when the component's first scan began; zeros before.
+    /// The quantization table as of the component's first scan; zeros before.
     pub quant: [u16; 64],
     /// Whether `quant` has been set.
     has_quant: bool,
-    /// Samples in a row.
+    /// Samples per row.
     pub width: u32,
     /// Rows of samples.
     pub height: u32,
-    /// Blocks in a row, without those that only fill the last MCU.
+    /// Blocks per row, without the padding of the last MCU.
     pub blocks_wide: u32,
-    /// Rows of blocks, likewise.
+    /// Rows of blocks, without the padding of the last MCU.
     pub blocks_high: u32,
-    /// Columns of the image for each sample.
+    /// Image columns per sample.
     pub step_x: u8,
-    /// Rows of the image for each sample.
+    /// Image rows per sample.
     pub step_y: u8,
 }
 
@@ -44,34 +44,34 @@ pub struct Frame {
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Coefficients come in several scans.
+    /// Coefficients are spread over several scans.
     pub progressive: bool,
-    /// Arithmetic coding instead of Huffman codes.
+    /// Coded arithmetically instead of with Huffman codes.
     pub arithmetic: bool,
     /// Number of components.
     pub count: usize,
     /// The components.
     pub components: [Component; MAX_COMPONENTS],
-    /// MCUs in a row, of a scan with several components.
+    /// MCUs per row of a scan with several components.
     pub mcus_wide: u32,
     /// Rows of MCUs.
     pub mcus_high: u32,
-    /// How the components make up colors.
+    /// The color space of the components.
     pub colors: Colors,
 }
 
-/// How components make up colors.
+/// The color space of the components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
     /// Brightness alone.
     Gray,
-    /// Brightness and two differences of colors.
+    /// Brightness and two color differences.
     YCbCr,
     /// Red, green, blue.
     Rgb,
     /// Cyan, magenta, yellow, black.
     Cmyk,
-    /// The first three as `YCbCr`, inverted, and black.
+    /// Inverted `YCbCr`, and black.
     Ycck,
 }
 
@@ -90,47 +90,47 @@ pub struct Scan {
     pub first: u8,
     /// Last coefficient.
     pub last: u8,
-    /// Bit position of the scan before, for scans that refine coefficients; else 0.
+    /// Bit position of the preceding scan, if this one refines coefficients; otherwise 0.
     pub high: u8,
     /// Bit position of the scan's values.
     pub low: u8,
 }
 
-/// What scans need beside their data, as defined up to now.
+/// Tables and parameters for scans, as defined so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Definitions {
-    /// Tables of quantization, in natural order.
+    /// Quantization tables, in natural order.
     quant: [Option<[u16; 64]>; 4],
     /// Huffman codes for DC coefficients.
     pub dc: [Option<Code>; 4],
     /// Huffman codes for AC coefficients.
     pub ac: [Option<Code>; 4],
-    /// Bounds of small differences, in arithmetic coding.
+    /// Bounds of small DC differences, in arithmetic coding.
     pub dc_bounds: [(u8, u8); 16],
     /// Bounds of low frequencies, in arithmetic coding.
     pub ac_bounds: [u8; 16],
-    /// MCUs between restart markers; 0: there are none.
+    /// MCUs between restart markers; 0 if there are no markers.
     pub restart_interval: u32,
 }
 
-/// Reads markers and what belongs to them, up to the data of a scan and again after them.
+/// Parses marker segments up to the data of each scan, and resumes after the data.
 #[derive(Debug, Clone)]
 pub struct Parser<'a> {
-    /// What follows.
-    pub source: Source<'a>,
-    /// A marker that the entropy decoder has read; 0 if there is none.
+    /// The unread rest of the file.
+    pub source: ByteReader<'a>,
+    /// A marker that the entropy decoder has already read; 0 if none.
     pub marker: u8,
-    /// What has been defined up to now.
+    /// The definitions so far.
     pub definitions: Definitions,
-    /// The image, once it has been described.
+    /// The frame, once its header has been read.
     pub frame: Option<Frame>,
-    /// Number of scans up to now.
+    /// Number of scans so far.
     scans: u32,
-    /// There was a JFIF header.
+    /// A JFIF header was found.
     jfif: bool,
-    /// The kind of colors that Adobe's header names.
+    /// The color transform in Adobe's header.
     adobe: Option<u8>,
-    /// The EXIF data, if the file has any.
+    /// The EXIF data, if any.
     pub exif: Option<&'a [u8]>,
 }
 
@@ -139,9 +139,9 @@ fn damaged(what: &str) -> DecodeError {
 }
 
 impl<'a> Parser<'a> {
-    /// Begins with a file's first bytes.
+    /// Checks the signature and starts to parse a file.
     pub fn new(file: &'a [u8]) -> Result<Parser<'a>, DecodeError> {
-        let mut source = Source::new(file);
+        let mut source = ByteReader::new(file);
         if (source.byte(), source.byte()) != (0xFF, SOI) {
             return Err(damaged("it does not begin with FF D8"));
         }
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
                 0xCA => self.read_frame(true, true)?,
                 0xC3 | 0xC5..=0xC7 | 0xC8 | 0xCB | 0xCD..=0xCF => {
                     return Err(DecodeError::new(format!(
-                        "the JPEG file is of a kind that is not read (marker FF {marker:02X}): lossless or hierarchical; \
+                        "the JPEG file is lossless or hierarchical (marker FF {marker:02X}), which is not supported; \
                          write it as a baseline or progressive file"
                     )));
                 }
@@ -207,12 +207,14 @@ impl<'a> Parser<'a> {
                     }
                 }),
                 0xE1 => self.read_exif(),
-                // Comments, other programs' data, and the number of lines, which is known by then.
+                // Comments, application data, and the number of lines (DNL), which is known at this
+                // point.
                 0xE2..=0xEF | 0xFE | 0xDC => {
                     let length = self.source.word();
                     self.source.skip(usize::from(length).saturating_sub(2));
                 }
-                // Restart markers out of place, and one for use within arithmetic coding.
+                // Misplaced restart markers, and TEM, which is for temporary use in arithmetic
+                // coding.
                 0xD0..=0xD7 | 0x01 => {}
                 _ => return Err(damaged(&format!("it has the unknown marker FF {marker:02X}"))),
             }
@@ -240,8 +242,7 @@ impl<'a> Parser<'a> {
             let head = self.source.byte();
             let (wide, index) = (head >> 4 != 0, usize::from(head & 15));
             let slot = self.definitions.quant.get_mut(index);
-            let slot =
-                slot.ok_or_else(|| damaged(&format!("it has no place for quantization table {index}")))?;
+            let slot = slot.ok_or_else(|| damaged(&format!("quantization table {index} does not exist")))?;
             let table = slot.insert([0; 64]);
             for k in 0..64 {
                 let value = if wide { self.source.word() } else { u16::from(self.source.byte()) };
@@ -275,8 +276,7 @@ impl<'a> Parser<'a> {
             length -= count as i32;
             let codes = if head & 0x10 == 0 { &mut self.definitions.dc } else { &mut self.definitions.ac };
             let slot = codes.get_mut(usize::from(head & !0x10));
-            *slot.ok_or_else(|| damaged(&format!("it has no place for Huffman table {head:02X}")))? =
-                Some(code);
+            *slot.ok_or_else(|| damaged(&format!("Huffman table {head:02X} does not exist")))? = Some(code);
         }
         if length != 0 {
             return Err(damaged("a Huffman table has a wrong length"));
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
                     self.definitions.dc_bounds[index] = (value & 15, value >> 4);
                 }
                 16..32 => self.definitions.ac_bounds[index - 16] = value,
-                _ => return Err(damaged("it has no place for a table of arithmetic coding")),
+                _ => return Err(damaged("a table index of arithmetic coding is out of range")),
             }
         }
         if length != 0 {
@@ -328,12 +328,12 @@ impl<'a> Parser<'a> {
         }
         if bits != 8 {
             return Err(DecodeError::new(format!(
-                "the JPEG file has {bits} bits a sample, where 8 are read; write it with 8 bits"
+                "the JPEG file has {bits} bits per sample, but only 8 are supported; write it with 8 bits"
             )));
         }
         if !matches!(count, 1 | 3 | 4) {
             return Err(DecodeError::new(format!(
-                "the JPEG file has {count} components, where 1, 3 or 4 are read; write it as gray or in colors"
+                "the JPEG file has {count} components, but only 1, 3 or 4 are supported; write it in gray or color"
             )));
         }
         let mut raw = [(0, 0, 0, 0); MAX_COMPONENTS];
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         let max_v = raw.iter().map(|&(_, _, v, _)| v).max().unwrap_or(1);
         if raw.iter().any(|&(_, h, v, _)| max_h % h != 0 || max_v % v != 0) {
             return Err(DecodeError::new(
-                "the JPEG file has components whose sampling factors do not divide the largest one, which is not read; \
+                "the JPEG file has components whose sampling factors do not divide the largest one, which is not supported; \
                  write it with 4:4:4, 4:2:2 or 4:2:0",
             ));
         }
@@ -389,7 +389,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// How colors are coded: by the headers of JFIF or Adobe, else by the components' names (libjpeg's rules).
+    /// Returns the color space: from the JFIF or Adobe header, otherwise from the component ids
+    /// (libjpeg's rules).
     fn colors(&self, frame: &Frame) -> Colors {
         let ids = frame.components.map(|component| component.id);
         match (frame.count, self.adobe) {
@@ -412,7 +413,7 @@ impl<'a> Parser<'a> {
             return Err(damaged("its image begins before it is described"));
         };
         if self.scans == 0 {
-            // Headers may follow the description of the image.
+            // JFIF and Adobe headers may also follow the frame header.
             frame.colors = colors;
         }
         let length = usize::from(self.source.word());
@@ -421,9 +422,9 @@ impl<'a> Parser<'a> {
             return Err(damaged("the description of a scan has a wrong length"));
         }
         self.scans += 1;
-        if self.scans > MOST_SCANS {
+        if self.scans > MAX_SCANS {
             return Err(DecodeError::new(format!(
-                "the JPEG file has more than {MOST_SCANS} scans, which is more than any program writes; write it anew"
+                "the JPEG file has more than {MAX_SCANS} scans, more than any program writes; save it again"
             )));
         }
         let mut scan = Scan {
@@ -478,7 +479,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         Err(damaged(&format!(
-            "a scan has the coefficients {} to {} and the bits {} to {}, which cannot be",
+            "a scan has the coefficients {} to {} and the bits {} to {}, which is invalid",
             scan.first, scan.last, scan.high, scan.low
         )))
     }

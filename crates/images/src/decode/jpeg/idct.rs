@@ -1,13 +1,14 @@
-//! The inverse discrete cosine transform: libjpeg's accurate one in integers ("islow"), exactly as libjpeg-turbo computes it
-//! with vector instructions. Coefficients of damaged files wrap and saturate at the same places.
+//! The inverse discrete cosine transform: libjpeg's accurate integer version ("islow"), bit for bit
+//! as libjpeg-turbo's vector code computes it. Coefficients of damaged files wrap and saturate in
+//! the same places.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 
 dispatch! {
-    /// Transforms `blocks`, which lie beside each other, into eight rows of `output`, `stride` bytes apart, each 8 bytes a
-    /// block. `quant` has what each coefficient is multiplied by.
+    /// Transforms adjacent `blocks` into eight rows of `output`, which are `stride` bytes apart and
+    /// get 8 bytes per block. `quant` is the quantization table.
     pub fn transform_row(blocks: &[[i16; 64]], quant: &[u16; 64], output: &mut [u8], stride: usize) = transform_row_with;
 }
 
@@ -19,7 +20,7 @@ fn transform_row_with<S: InstructionSet>(
     output: &mut [u8],
     stride: usize,
 ) {
-    // Checked once: the last block's last row.
+    // One check for all blocks: the last row of the last block must fit.
     assert!(
         blocks.is_empty() || (blocks.len() * 8 <= stride && output.len() >= 7 * stride + blocks.len() * 8)
     );
@@ -28,7 +29,8 @@ fn transform_row_with<S: InstructionSet>(
         Processor::Avx2(_) | Processor::Avx512(_) => {
             let (pairs, rest) = blocks.as_chunks::<2>();
             for (i, pair) in pairs.iter().enumerate() {
-                // SAFETY: the processor has AVX2, says its type; the assertion has 16 bytes at `16 * i` in each of 8 rows.
+                // SAFETY: `Processor` proves AVX2. Pair `i` ends at column `16 * i + 16 <= 8 *
+                // blocks.len()`, and by the assertion `output` holds 8 rows of that many bytes.
                 unsafe { avx2::transform_pair(pair, quant, output.as_mut_ptr().add(16 * i), stride) };
             }
             if let [block] = rest {
@@ -43,7 +45,7 @@ fn transform_row_with<S: InstructionSet>(
     }
 }
 
-/// Cosines times square roots, with 13 bits after the binary point.
+/// Products of cosines and square roots, with 13 fractional bits.
 mod factor {
     pub const F0_298: i16 = 2446;
     pub const F0_390: i16 = 3196;
@@ -59,33 +61,33 @@ mod factor {
     pub const F3_072: i16 = 25172;
 }
 
-/// Products of pairs of inputs, as sums of two products each.
+/// Factors of the output pairs: each output is a sum of two products.
 mod pairs {
     use super::factor::*;
-    /// Of inputs 2 and 6, for outputs 1, 2, 5, 6.
+    /// Inputs 2 and 6, for outputs 1, 2, 5, 6.
     pub const EVEN_INNER: (i16, i16) = (F0_541, F0_541 - F1_847);
-    /// Of inputs 2 and 6, for outputs 0, 3, 4, 7.
+    /// Inputs 2 and 6, for outputs 0, 3, 4, 7.
     pub const EVEN_OUTER: (i16, i16) = (F0_541 + F0_765, F0_541);
-    /// Of 3 + 7 and 1 + 5.
+    /// Sums 3 + 7 and 1 + 5.
     pub const SUM_37: (i16, i16) = (F1_175 - F1_961, F1_175);
-    /// Of 3 + 7 and 1 + 5.
+    /// Sums 3 + 7 and 1 + 5.
     pub const SUM_15: (i16, i16) = (F1_175, F1_175 - F0_390);
-    /// Of 7 and 1.
+    /// Inputs 7 and 1.
     pub const ODD_0: (i16, i16) = (F0_298 - F0_899, -F0_899);
-    /// Of 5 and 3.
+    /// Inputs 5 and 3.
     pub const ODD_1: (i16, i16) = (F2_053 - F2_562, -F2_562);
-    /// Of 5 and 3.
+    /// Inputs 5 and 3.
     pub const ODD_2: (i16, i16) = (-F2_562, F3_072 - F2_562);
-    /// Of 7 and 1.
+    /// Inputs 7 and 1.
     pub const ODD_3: (i16, i16) = (-F0_899, F1_501 - F0_899);
 }
 
-/// Bits that the first pass keeps after the binary point.
+/// Right shift after the first pass.
 const FIRST_SHIFT: u32 = 11;
-/// Bits after the binary point that the second pass drops.
+/// Right shift after the second pass.
 const SECOND_SHIFT: u32 = 18;
 
-/// One dimension of the transform, of eight values.
+/// Transforms eight values in one dimension.
 #[inline(always)]
 fn transform_line(x: [i16; 8], shift: u32) -> [i16; 8] {
     let sum = |a: i16, b: i16, (p, q): (i16, i16)| i32::from(a) * i32::from(p) + i32::from(b) * i32::from(q);
@@ -147,19 +149,21 @@ mod avx2 {
 
     type Rows = [__m256i; 8];
 
-    /// Both factors, for each pair of values.
+    /// Broadcasts a pair of factors.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn factors((a, b): (i16, i16)) -> __m256i {
         _mm256_set1_epi32(i32::from(a as u16) | i32::from(b) << 16)
     }
 
-    /// One dimension of the transform, of eight columns in each half; `SHIFT` is what the results are divided by.
+    /// Transforms eight columns in each half in one dimension. The results are shifted right by
+    /// `SHIFT`.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn pass<const SHIFT: i32>(x: Rows) -> Rows {
         let zero = _mm256_setzero_si256();
-        // Sums of products of neighbours: of the lower four columns of each half, and of the upper ones.
+        // Sums of products of adjacent values, for the lower and the upper four columns of each
+        // half.
         let sums = |a, b, pair| {
             let factors = factors(pair);
             let low = _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), factors);
@@ -171,7 +175,7 @@ mod avx2 {
         let sub = |a: (__m256i, __m256i), b: (__m256i, __m256i)| {
             (_mm256_sub_epi32(a.0, b.0), _mm256_sub_epi32(a.1, b.1))
         };
-        // Times 2^13: into the upper half, times 2^16, and back.
+        // Multiply by 2^13: shift left by 16 through the unpack, then right by 3.
         let widen = |a| {
             let low = _mm256_srai_epi32::<3>(_mm256_unpacklo_epi16(zero, a));
             (low, _mm256_srai_epi32::<3>(_mm256_unpackhi_epi16(zero, a)))
@@ -206,7 +210,7 @@ mod avx2 {
         ]
     }
 
-    /// Rows become columns, in each half.
+    /// Transposes each half.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn transpose(x: Rows) -> Rows {
@@ -234,12 +238,13 @@ mod avx2 {
     ///
     /// # Safety
     ///
-    /// `output` must have 16 bytes in each of 8 rows, `stride` bytes apart. The processor must have AVX2.
+    /// `output` must have 16 bytes in each of 8 rows, `stride` bytes apart. The processor must have
+    /// AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn transform_pair(blocks: &[[i16; 64]; 2], quant: &[u16; 64], output: *mut u8, stride: usize) {
         let row = |row: usize| {
-            // SAFETY: rows 0 to 7 of 8 values each lie in the blocks.
+            // SAFETY: `row` is 0 to 7, and each block has 8 rows of 8 values.
             unsafe {
                 let low = _mm_loadu_si128(blocks[0].as_ptr().add(8 * row).cast());
                 _mm256_inserti128_si256::<1>(
@@ -250,13 +255,13 @@ mod avx2 {
         };
         let raw: Rows = [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)];
         let scale = |i: usize| {
-            // SAFETY: row `i`, 0 to 7, of 8 values lies in the table.
+            // SAFETY: `i` is 0 to 7, and the table has 8 rows of 8 values.
             let factors = unsafe { _mm_loadu_si128(quant.as_ptr().add(8 * i).cast()) };
             _mm256_mullo_epi16(raw[i], _mm256_broadcastsi128_si256(factors))
         };
         let or = |a, b| _mm256_or_si256(a, b);
         let rest = or(or(or(raw[1], raw[2]), or(raw[3], raw[4])), or(or(raw[5], raw[6]), raw[7]));
-        // Columns with nothing but their first value stay constant: in most flat blocks, all of them.
+        // A block with zeros below its first row has constant columns; so do most flat blocks.
         let first = _mm256_slli_epi16::<2>(scale(0));
         let half_done = if _mm256_testz_si256(rest, rest) != 0 {
             [first; 8]
@@ -278,7 +283,8 @@ mod avx2 {
             // Bytes 0 to 7 of each half are row `2 * i`, bytes 8 to 15 row `2 * i + 1`.
             let bytes = _mm256_add_epi8(_mm256_packs_epi16(rows[2 * i], rows[2 * i + 1]), offset);
             let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(bytes);
-            // SAFETY: the caller has 16 bytes in each of 8 rows.
+            // SAFETY: rows `2 * i` and `2 * i + 1` are at most 7, and the caller guarantees 16
+            // writable bytes in each of 8 rows.
             unsafe {
                 _mm_storeu_si128(output.add(2 * i * stride).cast(), _mm256_castsi256_si128(ordered));
                 _mm_storeu_si128(
@@ -325,7 +331,8 @@ mod tests {
                 assert_eq!(output, expected, "{processor:?}, round {round}");
             }
         }
-        // A block with a mean alone: 1024 / 8 above 128.
+        // A block with a mean only: 1024 / 8 above 128. The stored coefficient is 64, and its
+        // quantization factor is 8.
         let mut block = [0; 64];
         block[0] = 64;
         let mut output = [0; 64];

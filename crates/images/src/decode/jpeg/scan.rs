@@ -1,37 +1,37 @@
-//! From the data of a scan to coefficients.
+//! Decodes the data of scans to coefficients.
 
 use super::super::DecodeError;
 use super::frame::{Definitions, Frame, MAX_COMPONENTS, Scan};
-use super::source::{Bits, Segment, Source};
-use super::tables::{Table, extend, place, standard_code};
+use super::source::{Bits, ByteReader, Segment};
+use super::tables::{HuffmanTable, extend, place, standard_code};
 use cntk_reader_core::memory::room;
 
-/// Decodes blocks, one after the other.
+/// An entropy decoder that yields one block after the other.
 pub trait EntropyDecoder<'a> {
-    /// False if the data have ended, or are damaged, so that blocks keep what they have up to the next restart. Asked before
-    /// each MCU.
+    /// Returns false if the data have ended or are damaged, so that the blocks up to the next
+    /// restart stay unchanged. Called before each MCU.
     fn is_live(&mut self) -> bool;
 
     /// Decodes a block of the scan's component `index`.
     fn block(&mut self, index: usize, block: &mut [i16; 64]);
 
-    /// Goes on after the next restart marker.
+    /// Continues after the next restart marker.
     fn restart(&mut self);
 
-    /// Where the data have ended.
+    /// Returns the position where the data end.
     fn end(self) -> Segment<'a>;
 }
 
-/// The coefficients of an image, or of one row of its MCUs: for each component, row after row of blocks.
+/// The coefficients of an image or of one row of MCUs, stored by component in rows of blocks.
 #[derive(Debug, Default)]
 pub struct Coefficients {
     planes: [Vec<[i16; 64]>; MAX_COMPONENTS],
-    /// Blocks in a row, with those that fill the last MCU.
+    /// Blocks per row, including the padding of the last MCU.
     strides: [usize; MAX_COMPONENTS],
 }
 
 impl Coefficients {
-    /// Makes room for `rows` rows of MCUs, all coefficients 0.
+    /// Allocates `rows` rows of MCUs and sets all coefficients to 0.
     pub fn reset(&mut self, frame: &Frame, rows: u32) -> cntk_reader_core::Result<()> {
         for (i, component) in frame.components[..frame.count].iter().enumerate() {
             self.strides[i] = frame.mcus_wide as usize * usize::from(component.h);
@@ -47,24 +47,24 @@ impl Coefficients {
         self.planes[..frame.count].iter_mut().for_each(|plane| plane.fill([0; 64]));
     }
 
-    /// A row of a component's blocks.
+    /// Returns a row of a component's blocks.
     pub fn row(&self, component: usize, row: usize) -> &[[i16; 64]] {
         let stride = self.strides[component];
         &self.planes[component][row * stride..][..stride]
     }
 }
 
-/// Which rows of MCUs the coefficients have room for.
+/// The rows of MCUs for which there are coefficients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     /// All of them.
     Image,
-    /// One, which each one overwrites.
+    /// A single row, overwritten by each row of MCUs.
     Row,
 }
 
-/// Goes through the MCUs of a scan. After each row of MCUs `after_row` is called with its number; it may end the scan by
-/// returning false. Returns where the data have ended.
+/// Decodes the MCUs of a scan. Calls `after_row` with the number of each finished row of MCUs;
+/// returning false ends the scan. Returns the position where the data end.
 pub fn decode<'a, D: EntropyDecoder<'a>>(
     mut decoder: D,
     frame: &Frame,
@@ -77,7 +77,7 @@ pub fn decode<'a, D: EntropyDecoder<'a>>(
     let members = &scan.components[..scan.count];
     let alone = scan.count == 1;
     let (wide, high) = match members {
-        // A scan with a single component has no blocks that only fill MCUs.
+        // A scan with a single component has no padding blocks.
         &[index] => (frame.components[index].blocks_wide, frame.components[index].blocks_high),
         _ => (frame.mcus_wide, frame.mcus_high),
     };
@@ -102,7 +102,8 @@ pub fn decode<'a, D: EntropyDecoder<'a>>(
                 let stride = coefficients.strides[index];
                 for y in 0..v {
                     let start = (top + y) * stride + mcu_column * h;
-                    // In a damaged file nothing but the frame decides on these numbers: they are within bounds.
+                    // These numbers depend on the frame only, so they are in bounds even if the
+                    // scan is damaged.
                     if let Some(blocks) = coefficients.planes[index].get_mut(start..start + h) {
                         for block in blocks {
                             decoder.block(i, block);
@@ -118,15 +119,16 @@ pub fn decode<'a, D: EntropyDecoder<'a>>(
     decoder.end()
 }
 
-/// Tables for Huffman codes, made anew only where a file's codes are not those of the file before.
+/// Huffman decoding tables, rebuilt only if the codes differ from the preceding file's.
 #[derive(Debug, Default)]
 pub struct HuffmanTables {
-    dc: [Box<Table>; 4],
-    ac: [Box<Table>; 4],
+    dc: [Box<HuffmanTable>; 4],
+    ac: [Box<HuffmanTable>; 4],
 }
 
 impl HuffmanTables {
-    /// Prepares what a scan needs. Files that are not progressive may do without tables: they have the standard ones then.
+    /// Prepares the tables of a scan. Sequential files may omit tables and then use the standard
+    /// ones.
     pub fn prepare(
         &mut self,
         definitions: &Definitions,
@@ -146,14 +148,15 @@ impl HuffmanTables {
         Ok(())
     }
 
-    /// The tables of a scan's component `index`, for DC and AC coefficients. They are prepared for the scan.
-    pub fn of(&self, scan: &Scan, index: usize) -> (&Table, &Table) {
+    /// Returns the DC and AC tables of the scan's component `index`. They must be prepared for the
+    /// scan.
+    pub fn of(&self, scan: &Scan, index: usize) -> (&HuffmanTable, &HuffmanTable) {
         let (dc, ac) = (scan.dc_tables[index], scan.ac_tables[index]);
         (&self.dc[usize::from(dc & 3)], &self.ac[usize::from(ac & 3)])
     }
 
     fn prepare_one(
-        tables: &mut [Box<Table>; 4],
+        tables: &mut [Box<HuffmanTable>; 4],
         codes: &[Option<super::tables::Code>; 4],
         index: usize,
         is_dc: bool,
@@ -175,15 +178,15 @@ impl HuffmanTables {
 /// Decodes the blocks of a sequential scan with Huffman codes.
 pub struct Sequential<'a, 't> {
     bits: Bits<'a>,
-    dc: [&'t Table; MAX_COMPONENTS],
-    ac: [&'t Table; MAX_COMPONENTS],
+    dc: [&'t HuffmanTable; MAX_COMPONENTS],
+    ac: [&'t HuffmanTable; MAX_COMPONENTS],
     predictions: [i32; MAX_COMPONENTS],
     missing: bool,
 }
 
 impl<'a, 't> Sequential<'a, 't> {
-    /// The data begin at `source`. The tables are prepared for the scan.
-    pub fn new(source: Source<'a>, scan: &Scan, tables: &'t HuffmanTables) -> Sequential<'a, 't> {
+    /// Creates a decoder for data that begin at `source`. The tables must be prepared for the scan.
+    pub fn new(source: ByteReader<'a>, scan: &Scan, tables: &'t HuffmanTables) -> Sequential<'a, 't> {
         Sequential {
             bits: Bits::new(source),
             dc: scan.dc_tables.map(|index| &*tables.dc[usize::from(index & 3)]),
@@ -227,17 +230,17 @@ impl<'a> EntropyDecoder<'a> for Sequential<'a, '_> {
 pub struct Progressive<'a, 't> {
     bits: Bits<'a>,
     scan: Scan,
-    dc: [&'t Table; MAX_COMPONENTS],
-    ac: &'t Table,
+    dc: [&'t HuffmanTable; MAX_COMPONENTS],
+    ac: &'t HuffmanTable,
     predictions: [i32; MAX_COMPONENTS],
-    /// Blocks that have nothing more in this scan.
+    /// Remaining blocks of an end-of-band run.
     run: u32,
     missing: bool,
 }
 
 impl<'a, 't> Progressive<'a, 't> {
-    /// The data begin at `source`. The tables are prepared for the scan.
-    pub fn new(source: Source<'a>, scan: &Scan, tables: &'t HuffmanTables) -> Progressive<'a, 't> {
+    /// Creates a decoder for data that begin at `source`. The tables must be prepared for the scan.
+    pub fn new(source: ByteReader<'a>, scan: &Scan, tables: &'t HuffmanTables) -> Progressive<'a, 't> {
         Progressive {
             bits: Bits::new(source),
             scan: *scan,
@@ -249,7 +252,7 @@ impl<'a, 't> Progressive<'a, 't> {
         }
     }
 
-    /// Length of a run of blocks with nothing more, this one included.
+    /// Reads the length of an end-of-band run, including the current block.
     fn read_run(bits: &mut Bits<'a>, size: u32) -> u32 {
         match size {
             0 => 1,
@@ -286,7 +289,7 @@ impl<'a, 't> Progressive<'a, 't> {
         let mut bits = self.bits;
         let one = 1i16 << self.scan.low;
         let (mut k, last) = (usize::from(self.scan.first), usize::from(self.scan.last));
-        // One more bit of a coefficient that is not 0.
+        // Reads one more bit of a nonzero coefficient.
         let refine = |bits: &mut Bits<'a>, value: &mut i16| {
             if bits.bit() && *value & one == 0 {
                 *value = value.wrapping_add(if *value >= 0 { one } else { -one });

@@ -4,27 +4,28 @@
 pub const SOI: u8 = 0xD8;
 /// End of image.
 pub const EOI: u8 = 0xD9;
-/// First of eight markers that restart the entropy decoder.
+/// First of the eight restart markers.
 pub const RST0: u8 = 0xD0;
-/// First marker of a frame; smaller ones are not used.
+/// First frame marker; smaller codes are unused.
 const SOF0: u8 = 0xC0;
 
-/// The bytes of a file, read one after the other. Past the end of the file, end-of-image markers follow without end, as
-/// libjpeg supplies them for files that are cut off. So nothing that reads from here has to check for the end, and
-/// everything that looks for a marker finds one.
+/// A sequential reader of a file's bytes.
+///
+/// Past the end of the file it supplies end-of-image markers forever, as libjpeg does for truncated
+/// files. So callers need not check for the end, and every search for a marker succeeds.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ByteReader<'a> {
     data: &'a [u8],
     position: usize,
 }
 
-impl<'a> Source<'a> {
-    /// Begins at the first byte.
-    pub fn new(data: &'a [u8]) -> Source<'a> {
-        Source { data, position: 0 }
+impl<'a> ByteReader<'a> {
+    /// Starts at the first byte.
+    pub fn new(data: &'a [u8]) -> ByteReader<'a> {
+        ByteReader { data, position: 0 }
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn byte(&mut self) -> u8 {
         let byte = match self.data.get(self.position) {
@@ -36,38 +37,38 @@ impl<'a> Source<'a> {
         byte
     }
 
-    /// The bytes that follow.
+    /// Returns the unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.data.get(self.position..).unwrap_or_default()
     }
 
-    /// More was read than the file has.
+    /// Returns whether more bytes were read than the file has.
     pub fn is_past_end(&self) -> bool {
         self.position > self.data.len()
     }
 
-    /// A number of two bytes, most significant first.
+    /// Reads a big-endian `u16`.
     pub fn word(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// Passes over bytes.
+    /// Skips bytes.
     pub fn skip(&mut self, bytes: usize) {
         self.position = self.position.saturating_add(bytes);
     }
 
-    /// The next `bytes` bytes, as far as the file has them, without passing over them.
+    /// Returns the next `bytes` bytes, or fewer at the end of the file, without consuming them.
     pub fn peek(&self, bytes: usize) -> &'a [u8] {
         let rest = self.rest();
         &rest[..bytes.min(rest.len())]
     }
 
-    /// The next marker. Whatever lies before it is passed over.
+    /// Skips to the next marker and reads it.
     pub fn marker(&mut self) -> u8 {
         self.marker_after().0
     }
 
-    /// The next marker, and whether something that is no marker was passed over before it.
+    /// Reads the next marker. Also returns whether other bytes had to be skipped before it.
     pub fn marker_after(&mut self) -> (u8, bool) {
         let mut passed = false;
         loop {
@@ -85,7 +86,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A byte of entropy-coded data, or the marker that ends them. Bytes FF are followed by 0 there.
+    /// Reads a byte of entropy-coded data, or the marker that ends them. In the data, FF is stored
+    /// as FF 00.
     #[inline]
     pub fn coded_byte(&mut self) -> Result<u8, u8> {
         let byte = self.byte();
@@ -102,27 +104,27 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Kinds of warnings that libjpeg-turbo gives for an image: bits of a number. Counts are not kept,
-/// because they depend on how far an image is decoded.
+/// Warnings of libjpeg-turbo, as bit flags. They are not counted, because the counts depend on how
+/// much of an image is decoded.
 pub mod fault {
-    /// A Huffman code that the tables do not have.
+    /// A Huffman code that is not in the tables.
     pub const BAD_CODE: u8 = 1;
-    /// The data of a scan, or of a part of it, end too early.
+    /// The data of a scan or a restart interval end too early.
     pub const SHORT: u8 = 2;
-    /// Bytes before a marker that belong to nothing.
+    /// Extraneous bytes before a marker.
     pub const EXTRANEOUS: u8 = 4;
-    /// Another restart marker than the one that is due.
+    /// A restart marker other than the expected one.
     pub const RESTART: u8 = 8;
     /// The file ends before the image does.
     pub const END_OF_FILE: u8 = 16;
 }
 
-/// Where entropy-coded data stand: the source, and the marker that ended them, if it has been reached.
+/// Position in entropy-coded data, with the marker that ended them, if it has been reached.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment<'a> {
-    /// What follows.
-    pub source: Source<'a>,
-    /// The marker that has been read, but not yet been dealt with; 0 if there is none.
+    /// The unread bytes.
+    pub source: ByteReader<'a>,
+    /// The marker that has been read but not processed; 0 if none.
     pub marker: u8,
     /// Number of the next restart marker, 0 to 7.
     next_restart: u8,
@@ -131,8 +133,8 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The entropy-coded data of a scan begin here.
-    pub fn new(source: Source<'a>) -> Segment<'a> {
+    /// Starts at the first byte of a scan's entropy-coded data.
+    pub fn new(source: ByteReader<'a>) -> Segment<'a> {
         Segment { source, marker: 0, next_restart: 0, faults: 0 }
     }
 
@@ -145,9 +147,11 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Passes over the restart marker that is expected now. Where another marker stands, one of the data's segments or
-    /// some of its markers must be damaged. The rules for going on are libjpeg's: a marker that could only come later stays
-    /// unread, and the data up to it count as missing; one that should have come before is passed over.
+    /// Consumes the expected restart marker.
+    ///
+    /// A different marker means that a restart interval or a marker is damaged. libjpeg's rules
+    /// apply: a marker that belongs further on stays unread, and the data before it count as
+    /// missing; one that should have come earlier is skipped.
     pub fn restart(&mut self) {
         if self.marker == 0 {
             self.find_marker();
@@ -168,9 +172,9 @@ impl<'a> Segment<'a> {
             }
             match ahead {
                 Some(1 | 2) => return,
-                // Earlier ones, and codes that are no markers, are passed over.
+                // Skip earlier restart markers and codes that are not markers.
                 None | Some(6 | 7) => self.marker = self.source.marker(),
-                // The wanted one, or one so far off that its number means nothing.
+                // The expected marker, or one too far off to mean anything.
                 _ => {
                     self.marker = 0;
                     return;
@@ -180,27 +184,28 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Reads entropy-coded data bit by bit. When the data have ended, zero bits follow.
+/// A bit reader for entropy-coded data. Supplies zeros after the end of the data.
 #[derive(Debug, Clone, Copy)]
 pub struct Bits<'a> {
-    /// Where the bytes come from.
+    /// The source of the bytes.
     pub segment: Segment<'a>,
-    /// The next bits, the first one topmost. Those past `count` are 0 or what follows in the data.
+    /// The next bits, most significant first. The bits after the first `count` are 0 or upcoming
+    /// data.
     buffer: u64,
-    /// Number of bits in `buffer`.
+    /// Number of valid bits in `buffer`.
     count: u32,
-    /// Number of bits at the end of `buffer` that are no data.
+    /// Number of padding bits among them, at the end.
     padding: u32,
-    /// Bits were used that are no data.
+    /// Padding bits were consumed.
     overrun: bool,
 }
 
 impl<'a> Bits<'a> {
-    /// Number of bits that [`Bits::refill`] provides at least.
+    /// Minimum number of bits that [`Bits::refill`] provides.
     pub const REFILLED: u32 = 33;
 
-    /// The data begin here.
-    pub fn new(source: Source<'a>) -> Bits<'a> {
+    /// Starts at the first byte of the data.
+    pub fn new(source: ByteReader<'a>) -> Bits<'a> {
         Bits { segment: Segment::new(source), buffer: 0, count: 0, padding: 0, overrun: false }
     }
 
@@ -215,7 +220,7 @@ impl<'a> Bits<'a> {
             && let Some(&bytes) = source.data.get(source.position..).and_then(|rest| rest.first_chunk::<8>())
         {
             let word = u64::from_be_bytes(bytes);
-            // No byte is FF: no byte of the complement is 0.
+            // True if no byte is FF, i.e. no byte of the complement is 0.
             let complement = !word;
             if complement.wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 == 0 {
                 self.buffer |= word >> self.count;
@@ -228,20 +233,20 @@ impl<'a> Bits<'a> {
         *self = refill_slowly(*self);
     }
 
-    /// The next `count` bits, 1 to 32.
+    /// Returns the next `count` bits, 1 to 32, without consuming them.
     #[inline(always)]
     pub fn peek(&self, count: u32) -> u32 {
         (self.buffer >> (64 - count)) as u32
     }
 
-    /// Passes over `count` bits, fewer than 64.
+    /// Skips `count` bits, fewer than 64.
     #[inline(always)]
     pub fn skip(&mut self, count: u32) {
         self.buffer <<= count;
         self.count = self.count.wrapping_sub(count);
     }
 
-    /// The next `count` bits, 1 to 32, and passes over them.
+    /// Reads `count` bits, 1 to 32.
     #[inline(always)]
     pub fn take(&mut self, count: u32) -> u32 {
         let bits = self.peek(count);
@@ -249,25 +254,25 @@ impl<'a> Bits<'a> {
         bits
     }
 
-    /// The next bit, after a refill if that is needed.
+    /// Reads a bit, after a refill if necessary.
     #[inline(always)]
     pub fn bit(&mut self) -> bool {
         self.refill();
         self.take(1) != 0
     }
 
-    /// More bits were used than the data have.
+    /// Returns whether more bits were consumed than the data have.
     #[inline(always)]
     pub fn has_overrun(&self) -> bool {
         self.overrun || self.count < self.padding
     }
 
-    /// Notes a code that the tables do not have.
+    /// Records a code that is not in the tables.
     pub fn note_bad_code(&mut self) {
         self.segment.faults |= fault::BAD_CODE;
     }
 
-    /// Notes what is wrong with the end of the data that were read.
+    /// Records faults at the end of the data that were read.
     pub fn note_end(&mut self, missing: bool) {
         if missing || self.has_overrun() {
             self.segment.faults |= fault::SHORT;
@@ -276,18 +281,19 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Goes on after the next restart marker.
+    /// Continues after the next restart marker.
     pub fn restart(&mut self) {
         let overrun = self.has_overrun();
         self.note_end(false);
         self.segment.restart();
-        // Data that begin with a marker are missing, as before.
+        // If the next interval starts with a marker, its data are missing too.
         let overrun = overrun && self.segment.marker != 0;
         *self = Bits { segment: self.segment, buffer: 0, count: 0, padding: 0, overrun };
     }
 }
 
-/// Refills where a byte FF is near, or the end. By value, so that a caller can keep its bits in registers.
+/// Refills near an FF byte or the end. Takes `bits` by value so that the caller can keep it in
+/// registers.
 #[cold]
 #[inline(never)]
 fn refill_slowly(mut bits: Bits<'_>) -> Bits<'_> {
@@ -295,7 +301,7 @@ fn refill_slowly(mut bits: Bits<'_>) -> Bits<'_> {
         bits.overrun = true;
         bits.padding = bits.count;
     }
-    // Bits past `count` may be data that were read ahead: they are read again.
+    // Bits past `count` may be data read ahead by the fast path; they are read again.
     bits.buffer = if bits.count == 0 { 0 } else { bits.buffer & (u64::MAX << (64 - bits.count)) };
     while bits.count <= 56 {
         let mut byte = 0;

@@ -1,10 +1,11 @@
-//! Huffman codes and the order of coefficients.
+//! Huffman tables and the order of coefficients.
 
 use super::super::DecodeError;
 use super::source::Bits;
 
-/// Where the coefficients lie in a block, row after row, in the order of the file. Damaged data may count up to 15 past the
-/// last one; those are all put to the last place, as libjpeg does. The length allows a mask instead of a check of bounds.
+/// Zigzag order: the index in a block of each coefficient of the file. Damaged data may count up to
+/// 15 past the last coefficient; those all map to the last index, as in libjpeg. The table has a
+/// power-of-two length so that a mask replaces the bounds check.
 pub const NATURAL_ORDER: [u8; 128] = {
     let order: [u8; 64] = [
         0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
@@ -20,54 +21,61 @@ pub const NATURAL_ORDER: [u8; 128] = {
     padded
 };
 
-/// Place in a block of the coefficient that is number `k` in the file.
+/// Returns the index in a block of the file's coefficient number `k`.
 #[inline(always)]
 pub fn place(k: usize) -> usize {
     usize::from(NATURAL_ORDER[k & 127] & 63)
 }
 
-/// A Huffman code as files define it.
+/// A Huffman code as defined in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
     /// Number of codes of each length, 1 to 16, at index length - 1.
     pub counts: [u8; 16],
-    /// What the codes stand for, shortest codes first.
+    /// Symbols, by ascending code length.
     pub values: [u8; 256],
 }
 
-/// Bits by which [`Table`] looks codes up. Most codes, with the bits of the value after them, are shorter.
+/// Bits per lookup in [`HuffmanTable`]. Most codes, including the value bits after them, are shorter.
 const LOOKUP_BITS: u32 = 9;
 
-/// The value belongs to the entry.
+/// Flag: the entry includes the coefficient's value.
 const WHOLE: u32 = 1 << 5;
-/// The block ends.
+/// Flag: end of block.
 const END: u32 = 1 << 6;
 
-/// A Huffman code, ready for decoding.
+/// A decoding table for a Huffman code.
 #[derive(Debug, Clone)]
-pub struct Table {
-    /// What it was made from, if it was made.
+pub struct HuffmanTable {
+    /// The code it was built from, if any.
     code: Option<Code>,
-    /// By the next bits, the length of the code (0: it is longer than these bits) and what it stands for, `length << 8 | value`.
+    /// Indexed by the next bits: `length << 8 | symbol`, or 0 if the code is longer than the index.
     symbols: [u16; 1 << LOOKUP_BITS],
-    /// By the next bits, what to do with a coefficient of a sequential image. Bits 0 to 4: how many bits to pass over (0: the
-    /// code is longer than these bits); bits 8 to 11: number of zeros before the coefficient; from bit 16: the
-    /// coefficient, for a code with [`WHOLE`].
+    /// Indexed by the next bits: a coefficient of a sequential image. Bits 0 to 4: number of bits
+    /// to consume (0 if the code is longer than the index); bits 8 to 11: number of zeros before
+    /// the coefficient; from bit 16: the coefficient, if [`WHOLE`] is set.
     coefficients: [u32; 1 << LOOKUP_BITS],
-    /// Largest code of each length, -1 if there is none.
+    /// Largest code of each length; -1 if none.
     largest: [i32; 17],
-    /// What to add to a code of each length for its index in the values.
+    /// Offset from a code of each length to its index in the symbols.
     offsets: [i32; 17],
 }
 
-impl Default for Table {
-    fn default() -> Table {
-        Table { code: None, symbols: [0; 512], coefficients: [0; 512], largest: [-1; 17], offsets: [0; 17] }
+impl Default for HuffmanTable {
+    fn default() -> HuffmanTable {
+        HuffmanTable {
+            code: None,
+            symbols: [0; 512],
+            coefficients: [0; 512],
+            largest: [-1; 17],
+            offsets: [0; 17],
+        }
     }
 }
 
-impl Table {
-    /// Prepares a code. Does nothing if it is the code that this table has already: most images have the same four.
+impl HuffmanTable {
+    /// Builds the table for a code. Does nothing if the table already holds that code: most images
+    /// use the same four.
     pub fn prepare(&mut self, code: &Code, is_dc: bool) -> Result<(), DecodeError> {
         if self.code.as_ref() != Some(code) {
             self.code = None;
@@ -93,7 +101,7 @@ impl Table {
             let count = i32::from(code.counts[length as usize - 1]);
             if count > 0 {
                 self.offsets[length as usize] = index as i32 - next;
-                // More codes than their length allows would overrun the lookup below.
+                // More codes than fit into their length would overrun the lookup table.
                 if next + count > 1 << length || index + count as usize > 256 {
                     return Err(bad_code());
                 }
@@ -111,7 +119,7 @@ impl Table {
         Ok(())
     }
 
-    /// Enters a short code for all that may follow it.
+    /// Enters a short code, once for each combination of the bits after it.
     fn enter(&mut self, bits: u32, length: u32, value: u8) {
         let (run, size) = (u32::from(value >> 4), u32::from(value & 15));
         let spare = LOOKUP_BITS - length;
@@ -119,7 +127,7 @@ impl Table {
             let at = (bits << spare | rest) as usize;
             self.symbols[at] = (length as u16) << 8 | u16::from(value);
             self.coefficients[at] = if size == 0 {
-                // 15 zeros and one more, or the end of the block.
+                // A run of 16 zeros, or the end of the block.
                 length | (run << 8) | if run == 15 { WHOLE } else { END }
             } else if size <= spare {
                 let value = extend(rest >> (spare - size), size);
@@ -130,7 +138,8 @@ impl Table {
         }
     }
 
-    /// The next symbol. Needs 17 bits in `bits`. A code that does not exist gives 0 and takes 17 bits (libjpeg).
+    /// Reads a symbol. `bits` must hold 17 bits. An unknown code yields 0 and consumes 17 bits
+    /// (libjpeg).
     #[inline(always)]
     pub fn symbol(&self, bits: &mut Bits<'_>) -> u8 {
         let entry = self.symbols[bits.peek(LOOKUP_BITS) as usize];
@@ -154,7 +163,7 @@ impl Table {
         0
     }
 
-    /// What a code of `length` bits stands for, if it is one.
+    /// Returns the symbol of a code of `length` bits, if there is one.
     pub fn meaning(&self, code: u32, length: u32) -> Option<u8> {
         let (code, length) = (code as i32, length as usize);
         let is_code = code <= *self.largest.get(length)?;
@@ -162,7 +171,7 @@ impl Table {
         self.code.as_ref().map(|code| code.values[usize::from(index)])
     }
 
-    /// Reads the difference of a DC coefficient from the one before.
+    /// Reads the difference of a DC coefficient from the preceding one.
     #[inline(always)]
     pub fn difference(&self, bits: &mut Bits<'_>) -> i32 {
         bits.refill();
@@ -172,8 +181,8 @@ impl Table {
         }
     }
 
-    /// Reads the coefficients 1 to 63 of a sequential image's block, which has zeros there. By value, so that the bits
-    /// stay in registers.
+    /// Reads coefficients 1 to 63 of a block of a sequential image. They must be 0. Takes `bits` by
+    /// value so that it stays in registers.
     #[inline(always)]
     pub fn block<'a>(&self, mut bits: Bits<'a>, block: &mut [i16; 64]) -> Bits<'a> {
         let mut k = 1;
@@ -208,7 +217,7 @@ impl Table {
     }
 }
 
-/// The number that `size` bits stand for: those with a leading 0 are negative.
+/// Decodes a value of `size` bits; values with a leading 0 are negative.
 #[inline(always)]
 pub fn extend(bits: u32, size: u32) -> i32 {
     let bits = bits as i32;
@@ -219,8 +228,8 @@ fn bad_code() -> DecodeError {
     DecodeError::new("the JPEG file is damaged: a Huffman table has more codes than their lengths allow")
 }
 
-/// The codes that files without tables of their own use (those of the standard's annex K.3), as motion JPEG has it: for DC
-/// and AC, brightness and color.
+/// Returns the standard's codes (annex K.3), which files without tables use, such as motion JPEG:
+/// for DC or AC, brightness or color.
 pub fn standard_code(is_dc: bool, is_color: bool) -> Code {
     let mut code = Code { counts: [0; 16], values: [0; 256] };
     let (counts, values): ([u8; 16], &[u8]) = match (is_dc, is_color) {

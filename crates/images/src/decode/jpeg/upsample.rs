@@ -1,4 +1,4 @@
-//! From the samples of a component to a row of the image.
+//! Upsampling of components to rows of the image.
 
 use super::frame::Component;
 use cntk_reader_core::Result;
@@ -6,24 +6,24 @@ use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 use cntk_reader_core::image::Region;
 use cntk_reader_core::memory::room;
 
-/// The samples of a component that a region needs.
+/// The samples of a component that are needed for a region.
 #[derive(Debug, Default)]
 pub struct Plane {
     samples: Vec<u8>,
     stride: usize,
-    /// First block of a row.
+    /// First block of each row.
     pub left: u32,
-    /// Past the last block of a row.
+    /// End of the blocks of each row (exclusive).
     pub right: u32,
     /// First row of blocks.
     pub top: u32,
-    /// Past the last row of blocks.
+    /// End of the rows of blocks (exclusive).
     pub bottom: u32,
 }
 
 impl Plane {
-    /// Makes room for what a region of the image needs: its own samples, and one more at each side, because colors between
-    /// samples depend on both neighbours.
+    /// Allocates the samples for a region of the image: its own and one more on each side, because
+    /// interpolation reads both neighbours.
     pub fn reset(&mut self, component: &Component, region: Region) -> Result<()> {
         let (step_x, step_y) = (u32::from(component.step_x), u32::from(component.step_y));
         let last = |start: u32, length: u32| start + length.max(1) - 1;
@@ -33,32 +33,33 @@ impl Plane {
         self.bottom = (((last(region.top, region.height) / step_y) + 1) / 8 + 1).min(component.blocks_high);
         self.stride = 8 * (self.right - self.left) as usize;
         let size = self.stride * 8 * (self.bottom - self.top) as usize;
-        // What is left from the image before is overwritten: every block of the plane is decoded.
+        // Old contents need no clearing: every block of the plane is decoded.
         room::resize(&mut self.samples, size, 0, room::IMAGE)
     }
 
-    /// The samples of a row of blocks, and the distance of their rows.
+    /// Returns the samples from a row of blocks on, and their stride.
     pub fn blocks(&mut self, row: u32) -> (&mut [u8], usize) {
         let start = 8 * self.stride * (row - self.top) as usize;
         (&mut self.samples[start..], self.stride)
     }
 
-    /// A row of samples, from the first sample of the plane on.
+    /// Returns a row of samples of the plane.
     fn row(&self, row: u32) -> &[u8] {
         &self.samples[self.stride * (row - 8 * self.top) as usize..][..self.stride]
     }
 }
 
-/// Memory for a row of the image.
+/// Reusable memory for a row of the image.
 #[derive(Debug, Default)]
 pub struct RowBuffer {
     pixels: Vec<u8>,
     sums: Vec<u16>,
 }
 
-/// Row `y` of the image, columns `left` to `left + width`, of one component. Between samples in both or in the horizontal
-/// direction values are interpolated; libjpeg-turbo 1.4, which CNTK 2.7 is built with, does that for no other ratio, and
-/// not for components of 1 or 2 columns.
+/// Returns columns `left` to `left + width` of row `y` of one component, upsampled.
+///
+/// Interpolates if samples are halved horizontally, or in both directions. libjpeg-turbo 1.4, with
+/// which CNTK 2.7 is built, interpolates for no other ratio, nor for components of 1 or 2 columns.
 pub fn row<'a>(
     processor: Processor,
     plane: &'a Plane,
@@ -79,10 +80,10 @@ pub fn row<'a>(
         buffer.pixels.extend((left..left + width).map(|x| near[(x / step_x - origin) as usize]));
         return &buffer.pixels;
     }
-    // Samples `first` to `end` lie under the columns; `sums` has one more at each side.
+    // The columns use samples `first` to `end`; `sums` has one more on each side.
     let (first, end) = (left / 2, (left + width - 1) / 2 + 1);
     let count = (end - first) as usize;
-    // Neither is cleared first: all of both is overwritten.
+    // Neither needs clearing: both are overwritten completely.
     buffer.sums.resize(count + 2, 0);
     buffer.pixels.resize(2 * count, 0);
     let before = first.saturating_sub(1) - origin;
@@ -123,7 +124,7 @@ fn widen_with<S: InstructionSet>(_: S, samples: &[u8], sums: &mut [u16]) {
 }
 
 dispatch! {
-    /// Three times one row and the other one.
+    /// Adds three times the near row and the far row.
     fn weigh(near: &[u8], far: &[u8], sums: &mut [u16]) = weigh_with;
 }
 
@@ -134,8 +135,9 @@ fn weigh_with<S: InstructionSet>(_: S, near: &[u8], far: &[u8], sums: &mut [u16]
     }
 }
 
-/// Two pixels for each sample but the first and the last: three parts of the sample and one of the neighbour on the pixel's
-/// side. `EVEN` and `ODD` are added before the division by `1 << SHIFT`.
+/// Computes two pixels per sample, except for the first and the last: three parts of the sample and
+/// one of the neighbour on the pixel's side. `EVEN` and `ODD` are the rounding terms added before
+/// the shift by `SHIFT`.
 fn between<const EVEN: u16, const ODD: u16, const SHIFT: u16>(
     processor: Processor,
     sums: &[u16],

@@ -1,7 +1,7 @@
-//! Images as Base64, one to a line (`Base64ImageDeserializer`).
+//! Images as Base64, one per line (`Base64ImageDeserializer`).
 //!
-//! The file is indexed as text files are. A chunk keeps its lines as the file has them; an image is decoded when it is fetched,
-//! because only then it is known whether it is valid.
+//! The file is indexed like a text file. A chunk keeps its lines undecoded; an image is decoded
+//! when it is fetched, because only then is it known to be valid.
 
 mod record;
 mod text;
@@ -42,27 +42,27 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a chunk (CNTK 2.7; there is no key for it).
+/// Chunk size in bytes (CNTK 2.7; not configurable).
 const CHUNK_BYTES: u64 = 32 << 20;
 
-/// Lines that have images as Base64. Each is a sequence, or several if there are several views of an image.
+/// A file of Base64 images. Each line is a sequence, or several if an image has several views.
 pub(super) struct Base64Images {
-    shared: Arc<Shared>,
+    shared: Arc<Base64File>,
     infos: Vec<ChunkInfo>,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
+/// The indexed file, shared by the deserializer and its chunks.
+struct Base64File {
     file: DataFile,
     index: Index,
-    /// Lines begin with keys; otherwise the key of a line is its number.
+    /// Lines begin with keys; otherwise a line's key is its number.
     has_keys: bool,
     corpus: Arc<Corpus>,
     common: Arc<Common>,
     buffers: BufferPool,
-    /// Images that were left out.
+    /// Images that were skipped.
     broken: Broken,
-    /// JPEG images whose data are damaged.
+    /// JPEG images with damaged data.
     damaged: Broken,
 }
 
@@ -97,7 +97,7 @@ impl Base64Images {
             Ok(ChunkInfo { samples: sequences.into(), sequences })
         });
         let infos = room::try_collect(infos, room::INDEX)?;
-        let mut shared = Shared {
+        let mut shared = Base64File {
             file,
             index,
             has_keys,
@@ -105,7 +105,7 @@ impl Base64Images {
             common: Arc::new(common),
             buffers: BufferPool::new(0),
             broken: Broken::new("images that could not be decoded and were left out", options.front_end),
-            damaged: Broken::new("images whose data are damaged", options.front_end),
+            damaged: Broken::new("images with damaged data", options.front_end),
         };
         let sizes =
             (0..infos.len() as ChunkId).map(|chunk| shared.bytes(chunk)).map(|bytes| bytes.end - bytes.start);
@@ -113,7 +113,7 @@ impl Base64Images {
         Ok(Base64Images { shared: Arc::new(shared), infos })
     }
 
-    /// Passes on the lines of sequences, as the index counts them: without views.
+    /// Passes the index's lines of the sequences, without views, to `use_lines`.
     fn lines(&self, sequences: &[SequenceId], use_lines: impl FnMut(&[SequenceId])) {
         let copies = self.shared.common.copies;
         let line = |id: &SequenceId| SequenceId { chunk: id.chunk, index: id.index / copies };
@@ -121,11 +121,11 @@ impl Base64Images {
     }
 }
 
-/// The first line of the file, or as much of it as decides whether it begins with a key, and so all
-/// others (CNTK 2.7).
+/// Returns the first line of the file, or enough of it to decide whether it, and so every line,
+/// begins with a key (CNTK 2.7).
 fn first_line(file: &DataFile) -> Result<Vec<u8>> {
     const BLOCK: usize = 64 << 10;
-    /// More than the first two columns of any sensible line have.
+    /// Longer than the first two columns of any sensible line.
     const MOST: usize = 1 << 20;
     let mut line = Vec::new();
     let mut block = room::zeroed(BLOCK, room::FILE)?;
@@ -139,7 +139,7 @@ fn first_line(file: &DataFile) -> Result<Vec<u8>> {
         }
         room::extend(&mut line, &block[..count], room::FILE)?;
         let end = memchr::memchr(b'\n', &line);
-        // Whether there are three columns is decided by the beginning of the third.
+        // The beginning of the third column decides.
         if end.is_some() || count == 0 || line.len() > MOST || map::has_key(&line) {
             line.truncate(end.unwrap_or(line.len()));
             return Ok(line);
@@ -147,7 +147,7 @@ fn first_line(file: &DataFile) -> Result<Vec<u8>> {
     }
 }
 
-/// Says what the index of a text file cannot know: that keys are texts, where numbers are expected.
+/// Explains a text key where numeric keys are expected, which the index of the file cannot do.
 fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
     let key = Columns::of(first).and_then(|columns| columns.key).unwrap_or_default();
     if !corpus.is_numeric() || key.is_empty() || unsigned(key) != CNumber::None {
@@ -167,8 +167,8 @@ fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
     explained
 }
 
-impl Shared {
-    /// The bytes of the file that a chunk consists of.
+impl Base64File {
+    /// Returns a chunk's range of bytes in the file.
     fn bytes(&self, chunk: ChunkId) -> Range<u64> {
         let last = self.index.info(chunk).sequences.saturating_sub(1);
         let span = |index| self.index.spans(chunk, index..index + 1).next();
@@ -231,14 +231,14 @@ impl ChunkSource for Base64Images {
     }
 
     fn memory(&self) -> SourceMemory {
-        let Shared { index, common, buffers, .. } = &*self.shared;
+        let Base64File { index, common, buffers, .. } = &*self.shared;
         SourceMemory {
             chunks: buffers.held() + common.meter.bytes(),
             index: (index.memory() + size_of_val(self.infos.as_slice())) as u64,
         }
     }
 
-    /// `None`, because its chunks have a fixed size, which no option changes.
+    /// `None`: no option changes the chunk size.
     fn file_bytes(&self) -> Option<u64> {
         None
     }
@@ -254,7 +254,7 @@ impl Diagnostics for Base64Images {
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let Shared { file, index, common, .. } = &*self.shared;
+        let Base64File { file, index, common, .. } = &*self.shared;
         let line = sequence.index / common.copies;
         let offset = index.spans(sequence.chunk, line..line + 1).next().map(|span| span.offset);
         Location::in_file(file.path(), offset, offset.and_then(|offset| file.line_at(offset)))
@@ -271,7 +271,7 @@ impl Diagnostics for Base64Images {
     }
 
     fn end_sweep(&self) {
-        let Shared { broken, damaged, common, file, .. } = &*self.shared;
+        let Base64File { broken, damaged, common, file, .. } = &*self.shared;
         broken.summarize(file.path());
         damaged.summarize(file.path());
         common.chain.summarize(file.path());
@@ -293,18 +293,18 @@ impl Deserializer for Base64Images {
         self.shared.index.prepare_to_find()
     }
 
-    /// The first view.
+    /// Finds the first view.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.shared.index.find(key)?;
         Some(SequenceId { chunk, index: index * self.shared.common.copies })
     }
 }
 
-/// Lines of the file.
+/// A range of lines of the file.
 struct Base64Chunk {
-    shared: Arc<Shared>,
+    shared: Arc<Base64File>,
     id: ChunkId,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     start: u64,
     buffer: ChunkBuffer,
 }
@@ -315,7 +315,7 @@ impl LeafChunk for Base64Chunk {
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
-        let Shared { file, index: lines, has_keys, corpus, common, .. } = &*self.shared;
+        let Base64File { file, index: lines, has_keys, corpus, common, .. } = &*self.shared;
         let line = index / common.copies;
         let span = lines.spans(self.id, line..line + 1).next();
         let span = span.ok_or_else(|| Error::internal("A chunk has no such line."))?;
@@ -342,7 +342,7 @@ impl LeafChunk for Base64Chunk {
                     )
                 };
                 broken.note(span.offset, || format!("sequence {id} ({why})"), warning);
-                // CNTK 2.7 says only how many there are.
+                // CNTK 2.7 reports only their number.
                 let error = || {
                     let message =
                         format!("Could not decompress sequence with id '{id}' in the input file '{path}'");
@@ -361,7 +361,7 @@ impl LeafChunk for Base64Chunk {
             };
             if !has_length {
                 let count = data.len();
-                return invalid(&format!("{count} characters of Base64 are no multiple of 4.{}", remark()));
+                return invalid(&format!("{count} Base64 characters are not a multiple of 4.{}", remark()));
             }
             let decoded = worker.decoder.header(bytes, &common.decoding).and_then(|header| {
                 let region = Region::whole(header.width, header.height);
@@ -381,7 +381,7 @@ impl LeafChunk for Base64Chunk {
     }
 }
 
-/// The text of a key, for messages: nothing is allocated for images without mistakes.
+/// A key that is formatted only for messages, so that valid images cost no allocation.
 struct KeyText<'a> {
     corpus: &'a Corpus,
     key: SequenceKey,
@@ -399,7 +399,7 @@ impl Drop for Base64Chunk {
     }
 }
 
-impl Origin for Shared {
+impl Origin for Base64File {
     fn common(&self) -> &Arc<Common> {
         &self.common
     }
@@ -425,7 +425,7 @@ impl Origin for Shared {
         let name = || line.map_or_else(|| format!("offset {offset}"), |line| format!("line {line}"));
         let warning = || {
             let error = Error::data(format!("An image is delivered, but {damage}."));
-            let advice = "What follows the damage shows wrong pixels: replace the image.";
+            let advice = "The pixels after the damage are wrong: replace the image.";
             error.with_detail(advice).in_file(self.file.path()).at(offset, line).to_string()
         };
         self.damaged.note(offset, name, warning);

@@ -5,16 +5,16 @@ use crate::source::number::{CNumber, unsigned};
 use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 
-/// What a line has.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
-    /// The number of the class.
+    /// The class number.
     pub label: u32,
     /// The image as Base64.
     pub data: &'a [u8],
 }
 
-/// What a line is read by.
+/// Rules for parsing a line.
 pub(super) struct Rules<'a> {
     /// Path of the file, for messages.
     pub file: &'a str,
@@ -22,16 +22,16 @@ pub(super) struct Rules<'a> {
     pub has_keys: bool,
     /// Number of classes.
     pub label_dim: u32,
-    /// Quotes and the beginning of a `data:` URI around the data are as in CNTK 2.7: parts of the
-    /// data.
+    /// Quotes and a `data:` URI prefix around the data count as data, as in CNTK 2.7.
     pub as_cntk: bool,
 }
 
 impl Rules<'_> {
-    /// Reads the line of the sequence `id`. `text` begins with the line, and has all lines that begin with its key.
+    /// Parses the line of the sequence `id`. `text` begins with the line and contains all following
+    /// lines with the same key.
     ///
-    /// CNTK 2.7 looks for the next tab wherever it is, also in later lines, and so delivers the data of another line with
-    /// this label; here a line ends where it ends.
+    /// CNTK 2.7 looks for the next tab even in later lines, and may deliver the data of another
+    /// line with this label; here the line break ends the line.
     pub fn read<'a>(&self, text: &'a [u8], id: &dyn std::fmt::Display) -> Result<Record<'a>> {
         let Rules { file, has_keys, label_dim, as_cntk } = *self;
         let end = memchr(b'\n', text);
@@ -39,7 +39,7 @@ impl Rules<'_> {
         let label_error = || {
             let message = format!("Cannot parse label value for sequence '{id}' in the input file '{file}'");
             let detail = "Expected a class number, a tab and an image as Base64; if the first line of the file begins with \
-                          a key and a tab, all lines have to.";
+                          a key and a tab, all lines must.";
             Error::data(message).with_detail(detail)
         };
         let line = match (has_keys, memchr(b'\t', line)) {
@@ -47,7 +47,7 @@ impl Rules<'_> {
             (true, Some(tab)) => &line[tab + 1..],
             (true, None) => return Err(label_error()),
         };
-        // The white space before a number may be a line break, but not here.
+        // `strtoull` skips line breaks before a number, but here they end the line.
         if line.first() == Some(&b'\n') {
             return Err(label_error());
         }

@@ -1,9 +1,9 @@
-//! Base64 as CNTK 2.7 decodes it.
+//! Base64 decoding as in CNTK 2.7.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 
-/// The value of each character. Characters that are none of Base64 count as 0, as `=` does (CNTK 2.7).
+/// The value of each character. Characters outside the alphabet, and `=`, count as 0 (CNTK 2.7).
 const VALUES: [u8; 256] = {
     let mut values = [0; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -15,13 +15,14 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Whether a character may be part of the data. Others at their end are not (CNTK 2.7).
+/// Returns whether a character may be data. Other characters at the end of the data are dropped
+/// (CNTK 2.7).
 pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// The data without what programs write around them: blanks, quotes, Python's `b'...'`, and the
-/// beginning of a `data:` URI.
+/// Strips decorations that programs write around the data: white space, quotes, Python's `b'...'`,
+/// and the prefix of a `data:` URI.
 pub(super) fn bare(data: &[u8]) -> &[u8] {
     let mut data = data.trim_ascii();
     for quote in [b'"', b'\''] {
@@ -37,7 +38,8 @@ pub(super) fn bare(data: &[u8]) -> &[u8] {
     }
 }
 
-/// Explains, for messages, why CNTK 2.7 finds no image at the beginning of a text.
+/// Returns a hint for messages why the data may not be valid Base64 for CNTK 2.7; empty if there is
+/// none.
 pub(super) fn remark(data: &[u8]) -> &'static str {
     let start = data.trim_ascii_start();
     if start.starts_with(b"b'") || start.starts_with(b"b\"") {
@@ -51,20 +53,20 @@ pub(super) fn remark(data: &[u8]) -> &'static str {
     }
     let is_url_safe = data.iter().any(|byte| matches!(byte, b'-' | b'_'));
     if is_url_safe {
-        return " The data have '-' or '_', the alphabet for URLs: write '+' and '/'.";
+        return " The data contain '-' or '_' of the URL-safe alphabet: write '+' and '/'.";
     }
     match data.iter().find(|&&byte| !is_base64(byte)) {
-        Some(b' ') => " The data have a blank, which is no character of Base64.",
+        Some(b' ') => " The data contain a space, which is not a Base64 character.",
         Some(b'\t') => {
-            " The data have a tab, which is no character of Base64: a line has no further columns."
+            " The data contain a tab, which is not a Base64 character: a line has no more columns."
         }
-        Some(_) => " The data have characters that are none of Base64.",
+        Some(_) => " The data contain characters that are not Base64.",
         None => "",
     }
 }
 
-/// Decodes a text with `-` and `_` for `+` and `/`, whose padding may be missing, into `bytes`.
-/// False if the length is impossible.
+/// Decodes URL-safe Base64 (`-` and `_` for `+` and `/`), with or without padding, into `bytes`.
+/// Returns false if the length is impossible.
 pub(super) fn decode_for_urls(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> {
     let mut plain = room::with_capacity(text.len() + 3, room::IMAGE)?;
     plain.extend(text.iter().map(|&byte| match byte {
@@ -80,9 +82,10 @@ pub(super) fn decode_for_urls(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> 
     decode(&plain, bytes)
 }
 
-/// Decodes a text into `bytes`, whose memory is used again. False if the length of the text is no multiple of 4.
+/// Decodes a text into `bytes`, reusing its memory. Returns false if the length of the text is not
+/// a multiple of 4.
 ///
-/// The `base64` crate refuses what CNTK decodes: characters of no meaning, and `=` before the end.
+/// The `base64` crate rejects input that CNTK decodes: unknown characters, and `=` before the end.
 pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> {
     bytes.clear();
     let (groups, rest) = text.as_chunks::<4>();
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_write_around_data_is_removed() {
+    fn decorations_around_data_are_stripped() {
         for text in [
             "Zm9v",
             "'Zm9v'",
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alphabet_for_urls_needs_no_padding() {
+    fn url_safe_alphabet_needs_no_padding() {
         let mut bytes = Vec::new();
         for (text, expected) in [("-_-_", &b"\xfb\xff\xbf"[..]), ("-_8", b"\xfb\xff"), ("-w", b"\xfb")] {
             assert!(decode_for_urls(text.as_bytes(), &mut bytes).expect("memory"), "{text}");
@@ -160,7 +163,7 @@ mod tests {
         for text in ["Z", "Zm9vY", " Zm9v", "Zm9v=", "Zm8"] {
             assert_eq!(decoded(text), None, "{text}");
         }
-        // Unknown characters and padding in the middle are zeros.
+        // Unknown characters and padding in the middle count as zeros.
         assert_eq!(decoded("Zm9v*m==Zm9v"), Some(b"foo\x02\x60\x00foo".to_vec()));
         assert_eq!(decoded("Zm=v"), Some(vec![b'f']));
     }

@@ -1,11 +1,11 @@
-//! A chain of transforms, and what it plans for one image.
+//! A chain of transforms, and its planning for one image.
 
 use super::crop::Cut;
 use super::intensity::Intensity;
 use super::mean::Mean;
 use super::pixels::{Memory, Real};
 use super::plan::{Plan, Planned, Step};
-use super::random::{Engines, Source, SplitMix, number_of};
+use super::random::{Engines, RandomSource, SplitMix, number_of};
 use super::resize::{Resize, Tables};
 use super::scale::Fit;
 use super::view::{Frame, Maker, View};
@@ -13,27 +13,28 @@ use super::{color, crop, intensity, scale, transpose};
 use crate::transform::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use cntk_reader_core::format::user::transform::UserTransform;
 use cntk_reader_core::image::{Depth, Drawn, Image, ImageInfo, PixelOrder, Region};
-use cntk_reader_core::limits::MOST_IMAGE_VALUES;
+use cntk_reader_core::limits::MAX_IMAGE_VALUES;
 use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::Repeated;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
-/// The transforms of one stream, in their order; a cast to the stream's element type is the last one.
+/// The transforms of one stream, in order, followed by a cast to the stream's element type.
 pub struct Chain {
     stages: Vec<Stage>,
-    /// Each transform's place in reproducible draws: its kind, and how many of that kind are before
-    /// it.
+    /// The identity of each transform in reproducible draws: its kind, and the number of preceding
+    /// transforms of that kind.
     kinds: Vec<[u64; 2]>,
     /// See [`Chain::in_cntks_place`].
     as_cntk: bool,
     element: ElementType,
-    /// The random engines of each transform. Without, draws depend on the sequence alone.
+    /// The random engines of each transform. `None`: draws are reproducible and depend on the
+    /// sequence alone.
     engines: Option<Mutex<Vec<Engines>>>,
-    /// Images that have more channels than `Scale` says.
+    /// Counts images with more channels than `Scale` declares.
     cut: Repeated,
-    /// Images that `Color` or `Intensity` gets after a crop.
+    /// Counts images that `Color` or `Intensity` receives after a crop.
     cropped: Repeated,
 }
 
@@ -49,20 +50,21 @@ enum Stage {
     User { name: String, transform: Arc<dyn UserTransform>, seed: u32 },
 }
 
-/// Which image it is, for what is drawn at random.
+/// The identity of an image for its random draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
-    /// Position of the sequence among those of the minibatch that are valid: CNTK 2.7 has one random engine for each.
+    /// Position of the sequence among the valid ones of the minibatch. CNTK 2.7 has one random
+    /// engine per position.
     pub slot: u32,
-    /// Number of the copy, 0 to 9, of an image that is delivered in ten views; else 0.
+    /// Number of the view, 0 to 9, in multi-view mode; otherwise 0.
     pub copy: u32,
-    /// The sweep, and a number that stands for the sequence's key in every run: what reproducible
-    /// draws depend on, beside the number of the copy, and the transform's kind and seed. So all
-    /// streams of a sequence share one draw of each kind.
+    /// The sweep, and a number that represents the sequence's key in every run. Reproducible draws
+    /// depend on these, the view, and the transform's kind and seed, so all streams of a sequence
+    /// share the draws of each kind.
     pub identity: (u64, u64),
 }
 
-/// Memory that one application after the other uses; each belongs to one thread at a time.
+/// Working memory that is reused from image to image. Not shared between threads.
 #[derive(Default)]
 pub struct Scratch {
     memory: Memory,
@@ -70,9 +72,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes an image that has gone through a chain ready for a decoder: it gets memory for bytes, and the memory of its
-    /// floating-point values, if it has any, is kept for the next application. Without this call they are allocated again
-    /// for each image.
+    /// Prepares a transformed image for the decoder: gives it memory for bytes, and keeps the
+    /// memory of its floating-point values, if any, for the next image. Without this call every
+    /// image allocates them again.
     pub fn reclaim(&mut self, image: &mut Image) {
         self.memory.reclaim(image);
         image.planar = false;
@@ -80,8 +82,9 @@ impl Scratch {
 }
 
 impl Chain {
-    /// Makes the transforms; reads the files that they name. `users` has those that the options name. Fails if a file cannot be
-    /// read or does not have what it should, or if a user's transform is missing.
+    /// Creates the transforms and reads the files that they name. `users` holds the user-defined
+    /// transforms. Fails if a file is unreadable or invalid, or if a user-defined transform is
+    /// missing.
     pub fn new(
         options: &[TransformOptions],
         users: &[(String, Arc<dyn UserTransform>)],
@@ -89,8 +92,10 @@ impl Chain {
         reproducible: bool,
     ) -> Result<Chain> {
         if !element.is_real() && element != ElementType::UInt8 {
-            let message =
-                format!("Images have values of uint8, float32 or float64, not of {}.", element.name());
+            let message = format!(
+                "Images can have values of uint8, float32 or float64, but not of {}.",
+                element.name()
+            );
             let detail = "Set ‹element› to one of them, or remove the transforms of the stream.";
             return Err(Error::argument(message).with_detail(detail));
         }
@@ -99,7 +104,7 @@ impl Chain {
             && let Some(name) = stages.iter().find_map(Stage::with_fractions)
         {
             let message =
-                format!("The transform '{name}' makes fractions of pixels, and the stream is uint8.");
+                format!("The transform '{name}' makes fractions of pixels, but the stream is uint8.");
             let detail = "Remove it and let the model normalize its input, or set ‹element› to float32.";
             return Err(Error::argument(message).with_detail(detail));
         }
@@ -114,21 +119,21 @@ impl Chain {
             as_cntk: false,
             element,
             engines,
-            cut: Repeated::new("images with other channels than Scale says"),
+            cut: Repeated::new("images with more channels than Scale says"),
             cropped: Repeated::new("images whose last rows 'Color' or 'Intensity' did not change"),
         })
     }
 
-    /// With `as_cntk`, images that have more channels than `Scale` declares are delivered as CNTK
-    /// 2.7 does: the first values of each image. Otherwise they are an error.
+    /// With `as_cntk`, images with more channels than `Scale` declares are delivered as in CNTK
+    /// 2.7: as the first values of the image. Otherwise they are an error.
     #[must_use]
     pub(crate) fn in_cntks_place(mut self, as_cntk: bool) -> Chain {
         self.as_cntk = as_cntk;
         self
     }
 
-    /// The channels that images should have when they are decoded: those that the first `Scale`
-    /// declares, unless a transform of the user's comes before it.
+    /// Returns the number of channels to decode images to: that of the first `Scale`, unless a
+    /// user-defined transform precedes it.
     pub(crate) fn channels(&self) -> Option<u32> {
         let first = self.stages.iter().find_map(|stage| match stage {
             Stage::Scale(options) => Some(Some(options.channels)),
@@ -138,8 +143,8 @@ impl Chain {
         first.flatten()
     }
 
-    /// Shape of the samples, if the transforms fix it (CNTK 2.7: the last `Scale` that no `Crop` follows), given the shape
-    /// before them.
+    /// Returns the shape of the samples, if the transforms fix it, given the shape before them. In
+    /// CNTK 2.7 the last `Scale` without a `Crop` after it fixes the shape.
     pub fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
         self.stages.iter().fold(before, |shape, stage| match stage {
             Stage::Scale(ScaleOptions { width, height, channels, .. }) => {
@@ -152,16 +157,16 @@ impl Chain {
         })
     }
 
-    /// Draws what is random for one image. The order of calls decides what is drawn, unless draws are reproducible. Fails if
-    /// the transforms do not fit such an image.
+    /// Draws the random parameters for one image. Unless draws are reproducible, they depend on the
+    /// order of calls. Fails if the transforms do not fit the image.
     pub fn plan(&self, draw: Draw, image: ImageInfo, plan: &mut Plan) -> Result<()> {
         plan.leaves_view = false;
         plan.keeps_views = image.depth == Depth::Byte;
         self.plan_from(draw, image, Frame::new(Maker::Decoder, image.width, image.height), plan)
     }
 
-    /// [`Chain::plan`] for a part of an image, which is all in memory, and of which all is left in memory: what comes after this chain
-    /// may look at it.
+    /// Like [`Chain::plan`], for a view of an image that is entirely in memory. All of it is kept
+    /// in memory, because later chains may read around the view.
     pub(super) fn plan_view(
         &self,
         draw: Draw,
@@ -176,7 +181,7 @@ impl Chain {
         self.plan_from(draw, view, Frame::part(Maker::Decoder, whole, window), plan)
     }
 
-    /// Plans for an image that is a view already, or all of what is decoded.
+    /// Plans for an image that is already a view, or for the whole decoded image.
     fn plan_from(&self, draw: Draw, mut image: ImageInfo, mut frame: Frame, plan: &mut Plan) -> Result<()> {
         check_size(&image, "An image")?;
         plan.steps.clear();
@@ -185,7 +190,7 @@ impl Chain {
         plan.drawn = Drawn::whole(image.width, image.height);
         let mut engines = self.engines.as_ref().map(|engines| engines.lock());
         let mut is_image = image.order == PixelOrder::Interleaved;
-        // The number of channels that the shape of the stream has, as far as it is declared.
+        // The number of channels of the stream's shape, if declared.
         let mut declared = None;
         for (place, stage) in self.stages.iter().enumerate() {
             let before = image;
@@ -216,7 +221,8 @@ impl Chain {
         }
         plan.make(&frame);
         drop(engines);
-        // CNTK 2.7 takes as many values as the declared shape has, when it packs or transposes them: the first ones.
+        // When CNTK 2.7 packs or transposes an image, it takes the first values, as many as the
+        // declared shape holds.
         plan.declared = declared.filter(|&channels| channels < image.channels && !plan.leaves_view);
         if let Some(channels) = plan.declared {
             if !self.as_cntk {
@@ -232,12 +238,12 @@ impl Chain {
         Ok(())
     }
 
-    /// Type of the values that transforms compute with.
+    /// Returns the type of values that transforms compute with.
     fn depth(&self) -> Depth {
         Depth::of(self.element)
     }
 
-    /// Finds out what the step that was planned last makes of the view, and what it looks at for that.
+    /// Updates the view for the step planned last, and records the pixels that the step reads.
     fn follow(&self, plan: &mut Plan, frame: &mut Frame, before: ImageInfo, after: ImageInfo) -> Result<()> {
         let place = plan.steps.len().saturating_sub(1);
         let Some(&Planned { step, .. }) = plan.steps.last() else { return Ok(()) };
@@ -291,13 +297,15 @@ impl Chain {
         Ok(())
     }
 
-    /// Changes an image as planned. Any thread may do that, several at once. The image has to be the planned part
-    /// ([`Plan::region`]) of the image that was planned for. Fails if a user's transform does.
+    /// Transforms an image as planned. May be called from several threads at once. The image must
+    /// be the planned region ([`Plan::region`]) of the image. Fails if a user-defined transform
+    /// fails.
     pub fn apply(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<()> {
         self.apply_view(plan, image, scratch).map(drop)
     }
 
-    /// [`Chain::apply`]. Returns where the result is in the image: everywhere, unless [`Chain::plan_view`] has planned.
+    /// Like [`Chain::apply`], but returns the region of the image that holds the result: the whole
+    /// image, unless planned by [`Chain::plan_view`].
     pub(super) fn apply_view(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<Region> {
         let Region { width, height, .. } = plan.region;
         if (image.width, image.height, image.channels) != (width, height, plan.channels)
@@ -351,7 +359,7 @@ impl Chain {
         Ok(Region::whole(image.width, image.height))
     }
 
-    /// Reports how many images the transforms have warned of. `name` is the file or the stream that they come from.
+    /// Reports the number of images with warnings. `name` is the file or stream of the images.
     pub(crate) fn summarize(&self, name: &str) {
         self.cut.summarize(name);
         self.cropped.summarize(name);
@@ -363,8 +371,8 @@ impl Chain {
     }
 
     fn warn_of_crop(&self) {
-        let line = "Color or Intensity comes after a crop of an image that has fractions already. As in CNTK 2.7, the last rows of \
-                    what is cropped are not changed. Put crops first, before Mean, Color and Intensity.";
+        let line = "Color or Intensity follows a crop of an image that already has fractional values. As in CNTK 2.7, the last rows \
+                    of the crop are not changed. Put crops first, before Mean, Color and Intensity.";
         self.cropped.warn(|| vec![line.to_owned()]);
     }
 
@@ -378,21 +386,21 @@ impl Chain {
                 _ => "Set ‹channels› to the number that the images have",
             };
             vec![format!(
-                "Scale says channels = {declared}, but an image has {found}. As in CNTK 2.7, its first values are delivered, as many as \
-                 the declared shape has, which mixes channels and pixels. {remedy}."
+                "Scale says channels = {declared}, but an image has {found}. As in CNTK 2.7, only its first values are delivered, as many \
+                 as the declared shape has, which mixes channels and pixels. {remedy}."
             )]
         });
     }
 }
 
-/// The engine of a position, which is looked up, and perhaps made, when something is drawn from it.
+/// The random engine of a position, looked up or created at the first draw.
 struct LazyEngine<'a> {
     engines: &'a mut Engines,
     slot: u32,
     seed: u32,
 }
 
-impl Source for LazyEngine<'_> {
+impl RandomSource for LazyEngine<'_> {
     fn next(&mut self) -> u32 {
         self.engines.at(self.slot, self.seed).next()
     }
@@ -406,7 +414,7 @@ impl Stage {
                 if options.width == 0 || options.height == 0 || options.channels == 0 =>
             {
                 let detail = format!(
-                    "Scale has width {}, height {} and channels {}; each has to be at least 1.",
+                    "Scale has width {}, height {} and channels {}; each must be at least 1.",
                     options.width, options.height, options.channels
                 );
                 let class = cntk_reader_core::ExceptionClass::Runtime;
@@ -421,11 +429,11 @@ impl Stage {
             TransformOptions::User(options) => {
                 let name = &options.name;
                 let Some((_, transform)) = users.iter().find(|(found, _)| found == name) else {
-                    // CNTK's words for a type that it does not know.
+                    // CNTK's message for an unknown type.
                     let message =
                         "Cannot create transformer. Please check the module and type in the configuration.";
                     let detail = format!(
-                        "No transform was registered by the name '{name}'; register it before the reader is opened."
+                        "No transform is registered under the name '{name}'; register it before the reader is opened."
                     );
                     return Err(
                         Error::config(cntk_reader_core::ExceptionClass::Runtime, message).with_detail(detail)
@@ -436,7 +444,7 @@ impl Stage {
         })
     }
 
-    /// The name of a transform that computes values between those of bytes.
+    /// Returns the transform's name if it produces fractional values.
     fn with_fractions(&self) -> Option<&'static str> {
         match self {
             Stage::Mean(Some(_)) => Some("Mean"),
@@ -446,8 +454,9 @@ impl Stage {
         }
     }
 
-    /// A number for its kind: random transforms of one kind, in two lists, draw the same numbers
-    /// for a sequence. Transforms of users are of one kind if their names are equal up to a `#`.
+    /// Returns a number for the transform's kind: random transforms of the same kind in two lists
+    /// draw the same numbers for a sequence. User-defined transforms are of the same kind if their
+    /// names are equal up to a `#`.
     fn kind(&self) -> u64 {
         match self {
             Stage::Crop(_) => 1,
@@ -467,10 +476,11 @@ impl Stage {
         }
     }
 
-    /// Plans for one image, and makes `image` what it becomes. `is_image` says whether transforms still take it for one.
+    /// Plans the transform of one image and updates `image` to the result. `is_image` tracks
+    /// whether transforms still accept it as an image.
     fn plan(
         &self,
-        source: &mut impl Source,
+        source: &mut impl RandomSource,
         copy: u32,
         image: &mut ImageInfo,
         is_image: &mut bool,
@@ -536,19 +546,20 @@ impl Stage {
         })
     }
 
-    /// The error of a transform that gets what is no image any more (CNTK 2.7: after `Transpose` or `Cast`).
+    /// Returns the error of a transform whose input is not an image any more (CNTK 2.7: after
+    /// `Transpose` or `Cast`).
     fn no_image(&self) -> Error {
         let message = match self {
             Stage::Transpose => "Currently Transpose transform only works with images.",
             _ => "Unexpected sequence provided",
         };
-        let detail = "A transform of images was found after Transpose or Cast; these end the form in which transforms take \
-                      images. Put them at the end of the transforms.";
+        let detail = "An image transform was found after Transpose or Cast, whose results are not images. Put these two at the end \
+                      of the transforms.";
         Error::data(message).with_detail(detail)
     }
 }
 
-/// Follows what is shown of an image through a step. Transforms of users leave it as it is.
+/// Updates the visible part of the image for a step. User-defined transforms do not change it.
 fn follow_drawn(drawn: &mut Drawn, size: (u32, u32), step: &Step) {
     match *step {
         Step::Crop(Cut { region, mirrored }) => drawn.cut(size, region, mirrored),
@@ -565,24 +576,23 @@ fn follow_drawn(drawn: &mut Drawn, size: (u32, u32), step: &Step) {
 fn check_size(image: &ImageInfo, what: &str) -> Result<()> {
     let ImageInfo { width, height, channels, .. } = *image;
     let count = image.values();
-    if count > 0 && count <= MOST_IMAGE_VALUES {
+    if count > 0 && count <= MAX_IMAGE_VALUES {
         return Ok(());
     }
     let message = format!("{what} has {width} columns, {height} rows and {channels} channels.");
     let limit = if count == 0 { "At least one value" } else { "At most 2147483648 values" };
-    Err(Error::data(message)
-        .with_detail(format!("{limit} was expected; check the sizes that are asked for.")))
+    Err(Error::data(message).with_detail(format!("{limit} was expected; check the requested sizes.")))
 }
 
-/// Checks what a user's transform has made of an image.
+/// Checks the result of a user-defined transform.
 fn check_promise(name: &str, promised: &ImageInfo, image: &Image) -> Result<()> {
     let found = image.info();
     if found == *promised && image.pixels.len() == found.values() {
         return Ok(());
     }
-    let message = format!("The transform '{name}' has not made of an image what it has promised.");
+    let message = format!("The transform '{name}' did not return the image that it promised.");
     let detail = format!(
-        "Promised was {promised:?}, found was {found:?} with {} values. 'apply' has to make what 'result' says.",
+        "It promised {promised:?}, but returned {found:?} with {} values. 'apply' must return what 'result' promises.",
         image.pixels.len()
     );
     Err(Error::user(message).with_detail(detail))

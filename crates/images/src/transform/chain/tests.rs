@@ -5,7 +5,7 @@ use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Transforms, each given as `Name key=value ...`.
+/// Parses transforms, each given as `Name key=value ...`.
 pub fn options(transforms: &[String]) -> Vec<TransformOptions> {
     transforms.iter().map(|text| option(text)).collect()
 }
@@ -59,7 +59,7 @@ fn chain(transforms: &[String]) -> Chain {
     Chain::new(&options(transforms), &[], ElementType::Float, false).expect("a chain")
 }
 
-/// A part of an image whose pixels all differ.
+/// Returns a region of an image with pseudo-random pixels.
 pub fn image(of: ImageInfo, part: Region) -> Image {
     let rows = part.top..part.top + part.height;
     let columns = part.left * of.channels..(part.left + part.width) * of.channels;
@@ -80,7 +80,8 @@ fn run(chain: &Chain, plan: &Plan, of: ImageInfo) -> Image {
     image
 }
 
-/// Transforms that crop, pad and change numbers, at sizes at which little is resized.
+/// Generates transforms that crop, pad and change values, with small sizes so that resizing is
+/// rare.
 pub fn transform() -> impl Strategy<Value = String> {
     let crop = (1u32..9, 1u32..9, any::<bool>()).prop_map(|(width, height, flip)| {
         format!("Crop cropType=RandomSide cropSize={width}:{height} hflip={flip}")
@@ -98,9 +99,9 @@ pub fn transform() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 1 << 16, ..ProptestConfig::with_cases(cases(4000)) })]
 
-    /// Decoding and resizing all of an image leads to the values that are made of the planned parts.
+    /// Decoding and resizing the whole image must give the same values as the planned parts.
     #[test]
-    fn what_is_not_made_is_not_missed(
+    fn planned_parts_match_the_whole_image(
         transforms in prop::collection::vec(transform(), 1..6),
         (width, height) in (1u32..14, 1u32..14),
         channels in prop::sample::select(&[1u32, 3][..]),
@@ -108,7 +109,7 @@ proptest! {
         let (chain, of) = (chain(&transforms), ImageInfo::decoded(width, height, channels));
         let mut plan = Plan::default();
         let draw = Draw { slot: 0, copy: 0, identity: (0, 0) };
-        // Some scales fit no image of the size.
+        // Some scales do not fit the image size.
         prop_assume!(chain.plan(draw, of, &mut plan).is_ok());
         let planned = run(&chain, &plan, of);
         plan.region = plan.window;
@@ -121,7 +122,7 @@ proptest! {
     }
 }
 
-/// What is decoded of an image of 500 columns and 375 rows.
+/// Returns the decoded region of an image of 500 columns and 375 rows.
 fn decoded(transforms: &[&str]) -> Region {
     let transforms: Vec<String> = transforms.iter().map(|&text| text.to_owned()).collect();
     let mut plan = Plan::default();
@@ -131,14 +132,14 @@ fn decoded(transforms: &[&str]) -> Region {
 }
 
 #[test]
-fn padding_alone_looks_beyond_a_crop() {
+fn only_padding_reads_beyond_a_crop() {
     let crop = "Crop cropSize=100:20";
     let pad = "Scale width=100 height=120 channels=3 scaleMode=pad";
     let middle = Region { left: 200, top: 177, width: 100, height: 20 };
     assert_eq!(decoded(&[crop, "Scale width=200 height=200 channels=3 scaleMode=pad"]), middle, "resized");
     assert_eq!(decoded(&[crop, pad]), Region { top: 127, height: 120, ..middle });
     assert_eq!(decoded(&[crop, "Mean", pad]), Region { top: 127, height: 120, ..middle });
-    assert_eq!(decoded(&[crop, "Color contrastRadius=0.1", pad]), middle, "an image of its own");
+    assert_eq!(decoded(&[crop, "Color contrastRadius=0.1", pad]), middle, "a separate image");
     assert_eq!(
         decoded(&[crop, "Scale width=100 height=1020 channels=3 scaleMode=pad"]),
         Region { top: 0, height: 375, ..middle }

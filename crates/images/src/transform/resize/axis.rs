@@ -1,30 +1,30 @@
-//! Which pixels of one direction make a pixel of the result, and with what weights.
+//! The source pixels of each result pixel in one direction, and their weights.
 
 use crate::transform::Interpolation;
 use std::ops::Range;
 
-/// Fixed point of weights for 8-bit values: 11 bits.
+/// Fixed-point 1 of weights for 8-bit values: 11 fractional bits.
 const ONE: f32 = 2048.0;
 
-/// One direction of a resize: for each pixel of the result, the first one of its neighbours and their weights.
+/// One direction of a resize: for each result pixel, its first source pixel and the weights.
 #[derive(Default)]
 pub(super) struct Axis {
-    /// Pixels of the image in this direction.
+    /// Number of source pixels in this direction.
     pub from: usize,
-    /// The first neighbour of each pixel. It may lie before the image, and the last one after it: pixels outside are those at
-    /// the border.
+    /// The first source pixel of each result pixel. It and the following ones may lie outside the
+    /// image; the border is repeated there.
     pub starts: Vec<i64>,
-    /// The pixels of the result whose neighbours all lie in the image.
+    /// The result pixels whose source pixels all lie in the image.
     pub inner: Range<usize>,
-    /// Weights: as many as a pixel has neighbours, for one pixel after the other.
+    /// Weights, `taps` per result pixel.
     pub weights: Vec<f32>,
-    /// The same weights for 8-bit values, times 2048.
+    /// The same weights in fixed point, times 2048, for 8-bit values.
     pub fixed: Vec<i16>,
 }
 
 impl Axis {
-    /// Makes the tables to resize `from` pixels to `to`, for `count` pixels of the result from `first` on. `is_horizontal`
-    /// decides how linear interpolation ends at the border.
+    /// Builds the tables to resize `from` pixels to `to`, for `count` result pixels starting at
+    /// `first`. `is_horizontal` selects how linear interpolation ends at the border.
     pub fn make(
         &mut self,
         interpolation: Interpolation,
@@ -57,21 +57,21 @@ impl Axis {
                 Interpolation::Lanczos => self.weights.extend(lanczos(rest)),
             }
         }
-        // A float becomes an integer with saturation.
+        // The conversion to integer saturates.
         self.fixed.extend(self.weights.iter().map(|weight| (weight * ONE).round_ties_even() as i16));
         let end = self.starts.partition_point(|&start| start + taps as i64 <= i64::from(from));
         let start = self.starts.partition_point(|&start| start < 0);
         self.inner = start.min(end)..end;
     }
 
-    /// The pixel of the image that is neighbour number `tap` of those from `start` on.
+    /// Returns source pixel number `tap` counted from `start`, clamped to the image.
     #[inline(always)]
     pub fn clamped(&self, start: i64, tap: usize) -> usize {
         (start + tap as i64).clamp(0, self.from as i64 - 1) as usize
     }
 }
 
-/// Neighbours that a pixel has in each direction.
+/// Returns the number of source pixels per result pixel in each direction.
 pub(super) fn taps(interpolation: Interpolation) -> usize {
     match interpolation {
         Interpolation::Nearest => 1,
@@ -81,7 +81,7 @@ pub(super) fn taps(interpolation: Interpolation) -> usize {
     }
 }
 
-/// Weights of four pixels, `rest` after the second one.
+/// Returns the weights of four pixels for a position `rest` after the second.
 pub(super) fn cubic(rest: f32) -> [f32; 4] {
     const A: f32 = -0.75;
     let after = 1.0 - rest;
@@ -91,7 +91,7 @@ pub(super) fn cubic(rest: f32) -> [f32; 4] {
     [w0, w1, w2, 1.0 - w0 - w1 - w2]
 }
 
-/// Weights of eight pixels, `rest` after the fourth one.
+/// Returns the weights of eight pixels for a position `rest` after the fourth.
 pub(super) fn lanczos(rest: f32) -> [f32; 8] {
     const R: f64 = std::f64::consts::FRAC_1_SQRT_2;
     const TURNS: [(f64, f64); 8] =

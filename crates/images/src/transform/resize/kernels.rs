@@ -1,4 +1,5 @@
-//! How neighbours are summed up, and where the sums are rounded: one kernel for each interpolation and type of values.
+//! Weighted sums of source pixels, and their rounding: one kernel for each interpolation and value
+//! type.
 
 use super::axis::Axis;
 use super::sums::{sums_of_four, sums_of_two};
@@ -6,35 +7,35 @@ use crate::transform::pixels::{Real, Value};
 use cntk_reader_core::cpu::processor::InstructionSet;
 use std::marker::PhantomData;
 
-/// A way to sum up neighbours.
+/// A way to sum source pixels.
 pub(super) trait Kernel {
-    /// Values of the image.
+    /// Type of the image's values.
     type Pixel: Value;
-    /// Values of rows that are resized horizontally.
+    /// Type of horizontally resized values.
     type Middle: Copy + Default;
-    /// Weights.
+    /// Type of weights.
     type Weight: Copy;
-    /// Neighbours in each direction.
+    /// Source pixels per direction.
     const TAPS: usize;
-    /// Values that [`Kernel::triple`] may look at.
+    /// Number of values that [`Kernel::triple`] may read.
     const REACH: usize;
 
-    /// The weights of a direction.
+    /// Returns the weights of a direction.
     fn weights(axis: &Axis) -> &[Self::Weight];
 
-    /// Sums up [`Kernel::TAPS`] values of `window`, from `first` on and `step` values apart.
+    /// Sums [`Kernel::TAPS`] values of `window`, starting at `first` and `step` values apart.
     fn blend(window: &[Self::Pixel], weights: &[Self::Weight], first: usize, step: usize) -> Self::Middle;
 
-    /// Sums up the pixels of three values that begin at the window's first value, in a window of [`Kernel::REACH`] values. The
-    /// fourth number means nothing.
+    /// Sums pixels of three values, starting at the first value of a window of [`Kernel::REACH`]
+    /// values. The fourth number of the result is unspecified.
     fn triple<S: InstructionSet>(
         instructions: S,
         window: &[Self::Pixel],
         weights: &[Self::Weight],
     ) -> [Self::Middle; 4];
 
-    /// Sums up rows of `row` values, which are at `places` in the ring. The first `eights` values are among those that OpenCV
-    /// computes eight at a time.
+    /// Sums rows of `row` values, which are at `places` in the ring. The first `eights` values are
+    /// those that OpenCV computes eight at a time.
     fn vertical(
         ring: &[Self::Middle],
         places: [usize; 8],
@@ -45,7 +46,7 @@ pub(super) trait Kernel {
     );
 }
 
-/// The rows of the ring.
+/// Returns the rows at `places` in the ring.
 #[inline(always)]
 fn rows<M, const TAPS: usize>(ring: &[M], places: [usize; 8], row: usize) -> [&[M]; TAPS] {
     let mut rows = [&ring[..0]; TAPS];
@@ -55,7 +56,7 @@ fn rows<M, const TAPS: usize>(ring: &[M], places: [usize; 8], row: usize) -> [&[
     rows
 }
 
-/// The weights of a pixel, as many as it has neighbours.
+/// Returns the weights of a pixel as an array.
 #[inline(always)]
 fn weights_of<W: Copy + Default, const TAPS: usize>(weights: &[W]) -> [W; TAPS] {
     let mut array = [W::default(); TAPS];
@@ -63,7 +64,8 @@ fn weights_of<W: Copy + Default, const TAPS: usize>(weights: &[W]) -> [W; TAPS] 
     array
 }
 
-/// Linear interpolation of bytes. Of the horizontal sums, at most 255 * 2048, the lowest four bits are dropped at once.
+/// Linear interpolation of bytes. The horizontal sums, at most 255 * 2048, drop their lowest four
+/// bits immediately.
 pub(super) struct ByteLinear;
 
 impl Kernel for ByteLinear {
@@ -106,14 +108,15 @@ impl Kernel for ByteLinear {
     }
 }
 
-/// The upper half of a product: a single instruction for many values.
+/// Returns the upper half of a product, which vectorizes to a single instruction.
 #[inline(always)]
 fn high(a: i16, b: i16) -> i16 {
     ((i32::from(a) * i32::from(b)) >> 16) as i16
 }
 
-/// Cubic interpolation of bytes. Horizontal sums are integers, which `f32` has exactly. Vertical ones are computed in single
-/// precision, except those of the last values of a row, less than eight: they are integers, and are rounded up.
+/// Cubic interpolation of bytes. Horizontal sums are integers, which `f32` represents exactly.
+/// Vertical sums are in single precision, except for the last, fewer than eight, values of a row:
+/// those are computed in integers, with halves rounded up.
 pub(super) struct ByteCubic;
 
 impl Kernel for ByteCubic {
@@ -174,7 +177,8 @@ impl Kernel for ByteCubic {
     }
 }
 
-/// Rounds a number of less than 2^22, halves to the even neighbour: the sum has no bits left for a fraction.
+/// Rounds a number below 2^22, halves to even, by adding a number so large that the sum has no
+/// fractional bits.
 #[inline(always)]
 fn round(number: f32) -> i32 {
     const MAGIC: f32 = 12_582_912.0;
@@ -234,7 +238,8 @@ impl Kernel for ByteLanczos {
     }
 }
 
-/// Any interpolation of floating-point values: sums from left to right and from top to bottom, rounded at each step.
+/// Any interpolation of floating-point values: sums from left to right and from top to bottom,
+/// rounded at each step.
 pub(super) struct Plain<T, const TAPS: usize>(pub PhantomData<T>);
 
 impl<T: Real, const TAPS: usize> Kernel for Plain<T, TAPS> {

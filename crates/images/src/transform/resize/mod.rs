@@ -1,11 +1,12 @@
-//! Resizing, to the bit as OpenCV 3.1 does it, which CNTK 2.7 was built with.
+//! Resizing, bit for bit as in OpenCV 3.1, with which CNTK 2.7 was built.
 //!
-//! Each direction is resized on its own: a value of the result is a weighted sum of 2, 4 or 8 neighbours in each of as many
-//! rows, and its weights depend on its place alone ([`axis`]). The rows that a row of the result needs are resized
-//! horizontally first; they are kept in a ring, because the next row needs most of them again. Then their sum is taken.
+//! The directions are resized separately: a result value is a weighted sum of 2, 4 or 8 source
+//! pixels in each direction, with weights that depend only on its position ([`axis`]). The rows
+//! needed for a result row are first resized horizontally and kept in a ring, because the next row
+//! needs most of them again. Then they are summed vertically.
 //!
-//! Numbers are rounded at other places for each combination of interpolation and type of values ([`kernels`]). Nearest
-//! neighbours and linear interpolation to exactly half the size have loops of their own ([`simple`]).
+//! Rounding differs for each combination of interpolation and value type ([`kernels`]). Nearest
+//! neighbour, and linear interpolation to exactly half the size, have separate loops ([`simple`]).
 
 mod axis;
 mod kernels;
@@ -26,23 +27,24 @@ use cntk_reader_core::memory::room;
 use kernels::{ByteCubic, ByteLanczos, ByteLinear, Kernel, Plain};
 use std::marker::PhantomData;
 
-/// What is made of an image.
+/// Parameters of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resize {
     /// The size that the whole image would get.
     pub width: u32,
     /// The size that the whole image would get.
     pub height: u32,
-    /// The part of the resized image that is made. It has the values that it would have in the whole.
+    /// The part of the resized image to compute. Its values equal those of the whole resized image.
     pub cut: Region,
-    /// How values between pixels come about.
+    /// Interpolation between pixels.
     pub interpolation: Interpolation,
 }
 
-/// Places and weights of the last image, which are those of the next one if sizes are the same, and memory for rows.
+/// Reusable row memory, and the positions and weights of the last image, which the next one shares
+/// if its sizes are the same.
 #[derive(Default)]
 pub(super) struct Tables {
-    /// What the tables are for: the size of the image, and what is made of it.
+    /// The sizes for which the tables were built: of the image, and the resize.
     made_for: Option<(u32, u32, Resize)>,
     columns: Axis,
     rows: Axis,
@@ -52,7 +54,7 @@ pub(super) struct Tables {
     doubles: Vec<f64>,
 }
 
-/// Resizes an image of interleaved pixels, in neither direction empty, to another size.
+/// Resizes an image of interleaved pixels. Neither it nor the result may be empty.
 pub(super) fn apply(
     resize: &Resize,
     image: &mut Image,
@@ -102,7 +104,7 @@ fn apply_with(
     Ok(())
 }
 
-/// Resizes with the tables of this image.
+/// Resizes with tables built for this image.
 fn interpolate(
     processor: Processor,
     resize: &Resize,
@@ -113,13 +115,14 @@ fn interpolate(
 ) -> Result<()> {
     let Tables { columns, rows, linear, lanczos, floats, doubles, .. } = tables;
     let channels = image.channels as usize;
-    // The values of a resized row before the cut, and the end of those that are computed eight at a time.
+    // The values of a resized row before the cut, and the end of the values that OpenCV computes
+    // eight at a time.
     let skipped = resize.cut.left as usize * channels;
     let eights = resize.width as usize * channels / 8 * 8;
     let job = Job { columns, rows, channels, eights: eights.saturating_sub(skipped) };
     macro_rules! with {
         ($kernel:expr, $values:expr, $ring:expr) => {{
-            // The rows that the kernel has neighbours in, eight at most.
+            // Up to eight rows that the kernel reads.
             let ring: &mut Vec<_> = $ring;
             let row = job.columns.starts.len() * channels;
             room::reserve(ring, (8 * row).saturating_sub(ring.len()), room::IMAGE)?;
@@ -143,18 +146,19 @@ fn interpolate(
     Ok(())
 }
 
-/// What the loops know of an image and its tables.
+/// The image and tables as seen by the loops.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     columns: &'a Axis,
     rows: &'a Axis,
     channels: usize,
-    /// Number of values of a row that OpenCV computes eight at a time, which only [`ByteCubic`] rounds in another way.
+    /// Number of values per row that OpenCV computes eight at a time. Only [`ByteCubic`] rounds
+    /// them differently.
     eights: usize,
 }
 
 dispatch! {
-    /// Resizes `image` into `out`. `ring` is memory for as many rows as the kernel has neighbours.
+    /// Resizes `image` into `out`. `ring` is memory for the rows that the kernel reads.
     fn run<K: Kernel>(kernel: K, job: Job<'_>, image: &[K::Pixel], ring: &mut Vec<K::Middle>, out: &mut [K::Pixel]) = run_with;
 }
 
@@ -190,14 +194,14 @@ fn run_channels<K: Kernel, S: InstructionSet, const C: usize>(
         return;
     }
     ring.resize(K::TAPS * row, K::Middle::default());
-    // Which row of the image each place of the ring has.
+    // The image row held in each place of the ring.
     let mut held = [usize::MAX; 8];
     let weights = K::weights(job.rows).chunks_exact(K::TAPS);
     for ((out, &start), weights) in out.chunks_exact_mut(row).zip(&job.rows.starts).zip(weights) {
         let mut places = [0; 8];
         for (tap, place) in places[..K::TAPS].iter_mut().enumerate() {
             let y = job.rows.clamped(start, tap);
-            // The rows that are needed together follow each other, so that they have different places.
+            // Rows needed together are consecutive, so they have different places.
             *place = y % K::TAPS;
             if held[*place] != y {
                 held[*place] = y;
@@ -232,7 +236,8 @@ fn horizontal<K: Kernel, S: InstructionSet, const C: usize>(
             }
         }
     };
-    // Pixels of three values are computed as four: there has to be room for the fourth in the image and in the row.
+    // Three-value pixels are computed as four values: the fourth must be in bounds in the image and
+    // in the row.
     let is_triple = C == 3 && !inner.is_empty();
     let reaches = |&start: &i64| start as usize * 3 + K::REACH <= image.len();
     let wide = match is_triple {
@@ -246,7 +251,7 @@ fn horizontal<K: Kernel, S: InstructionSet, const C: usize>(
     let columns = starts[wide.clone()].iter().zip(weights[wide.start * K::TAPS..].chunks_exact(K::TAPS));
     let mut rest = &mut out[wide.start * channels..];
     for (&start, weights) in columns {
-        // As 32 bits, which the number has, so that the compiler knows that the sums do not overflow.
+        // Narrow to 32 bits (it fits) so that the compiler sees that the sums cannot overflow.
         let at = start as u32 as usize * 3;
         let pixel = K::triple(instructions, &image[at..at + K::REACH], weights);
         rest[..4].copy_from_slice(&pixel);

@@ -1,9 +1,9 @@
-//! Resizing value by value, as the algorithm is described: what the fast loops are compared with.
+//! Reference implementation of resizing, value by value, for tests of the fast loops.
 
 use super::axis::{cubic, lanczos, taps};
 use crate::transform::Interpolation;
 
-/// An image of any type of values.
+/// An image with any type of values.
 #[derive(Debug, Clone)]
 pub(super) struct Picture<V> {
     pub width: u32,
@@ -13,14 +13,14 @@ pub(super) struct Picture<V> {
 }
 
 impl<V: Copy> Picture<V> {
-    /// The value at a place; outside of the image that of the nearest pixel.
+    /// Returns the value at a position; outside the image that of the nearest pixel.
     fn at(&self, x: i64, y: i64, c: u32) -> V {
         let x = x.clamp(0, i64::from(self.width) - 1) as usize;
         let y = y.clamp(0, i64::from(self.height) - 1) as usize;
         self.values[(y * self.width as usize + x) * self.channels as usize + c as usize]
     }
 
-    /// Makes a picture of another size, value by value.
+    /// Builds a picture of another size, value by value.
     fn each(&self, width: u32, height: u32, value: impl Fn(u32, u32, u32) -> V) -> Picture<V> {
         let mut values = Vec::new();
         for y in 0..height {
@@ -42,7 +42,7 @@ impl<V: Copy> Picture<V> {
     }
 }
 
-/// The first neighbour of a pixel, and the weights from it on.
+/// Returns the first source pixel of a result pixel, and the weights.
 fn neighbours(
     interpolation: Interpolation,
     at: u32,

@@ -1,17 +1,18 @@
-//! Nearest neighbours, and linear interpolation to exactly half the size.
+//! Nearest neighbour, and linear interpolation to exactly half the size.
 
 use super::axis::Axis;
 use crate::transform::pixels::Value;
 use cntk_reader_core::cpu::processor::{InstructionSet, dispatch};
 use cntk_reader_core::image::Region;
 
-/// The pixel of the image that becomes pixel `at` of the result.
+/// Returns the source pixel of result pixel `at`.
 pub(super) fn nearest_of(at: u32, from: u32, to: u32) -> usize {
     let scale = 1.0 / (f64::from(to) / f64::from(from));
     ((f64::from(at) * scale).floor() as u32).min(from - 1) as usize
 }
 
-/// Takes the nearest pixel, which is the one to the left and above. `axis` is memory for where the columns are.
+/// Copies the nearest pixel, the one to the left and above. `axis` is scratch memory for column
+/// offsets.
 pub(super) fn nearest<V: Value>(
     from: (u32, u32),
     to: (u32, u32),
@@ -54,7 +55,7 @@ fn pick<V: Value, const C: usize>(source: &[V], columns: &[i64], target: &mut [V
     }
 }
 
-/// Values whose mean of four OpenCV takes in its own way.
+/// Values with OpenCV's mean of four.
 pub(super) trait Quarter: Value {
     fn mean(a: Self, b: Self, c: Self, d: Self) -> Self;
 }
@@ -81,7 +82,8 @@ quarter!(f32);
 quarter!(f64);
 
 dispatch! {
-    /// Takes the mean of two times two pixels. `image_info` is the image's width and its channels.
+    /// Averages blocks of two by two pixels. `image_info` is the image's width and number of
+    /// channels.
     pub(super) fn half<V: Quarter>(image_info: (usize, usize), cut: Region, image: &[V], out: &mut [V]) = half_with;
 }
 

@@ -1,8 +1,7 @@
-//! Weighted sums of neighbouring pixels of three bytes: where resizing 8-bit images spends its time.
+//! Weighted sums of adjacent three-byte pixels: the hot loop of resizing 8-bit images.
 //!
-//! Bytes and weights of two neighbours are multiplied and added by one instruction (`pmaddwd`), which compilers do not find.
-//! From 500x375 to 224x224 pixels, linear interpolation takes 89 us with it instead of 274, cubic 125 us instead of 537, and
-//! Lanczos 254 us instead of 760. OpenCV 3.4 with its vector instructions takes 100, 425 and 1171 us.
+//! One instruction (`pmaddwd`), which compilers do not find, multiplies and adds the bytes and
+//! weights of two pixels. It makes resizing about 3 to 4 times as fast.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
@@ -12,8 +11,9 @@ use cntk_reader_core::cpu::processor::{Avx2, Processor};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Sums of two pixels that begin at `window[0]` and `window[3]`, without their lowest four bits. The fourth sum means nothing.
-/// The window has 8 bytes, and the weights are those of linear interpolation, so that the sums fit.
+/// Sums two pixels, which begin at `window[0]` and `window[3]`, and drops the lowest four bits. The
+/// fourth sum is unspecified. The window must have 8 bytes, and the weights must be those of linear
+/// interpolation so that the sums fit.
 #[inline(always)]
 pub(super) fn sums_of_two<S: InstructionSet>(instructions: S, window: &[u8], weights: &[i16]) -> [i16; 4] {
     #[cfg(target_arch = "x86_64")]
@@ -26,7 +26,7 @@ pub(super) fn sums_of_two<S: InstructionSet>(instructions: S, window: &[u8], wei
     plain::<2>(window, weights).map(|sum| (sum >> 4) as i16)
 }
 
-/// Sums of four pixels, 3 bytes apart; the fourth sum means nothing. The window has 16 bytes.
+/// Sums four pixels, 3 bytes apart. The fourth sum is unspecified. The window must have 16 bytes.
 #[inline(always)]
 pub(super) fn sums_of_four<S: InstructionSet>(instructions: S, window: &[u8], weights: &[i16]) -> [i32; 4] {
     #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ fn avx2<S: InstructionSet>(instructions: S) -> Option<Avx2> {
     }
 }
 
-/// A byte of a shuffle that becomes 0.
+/// Shuffle index that yields 0.
 #[cfg(target_arch = "x86_64")]
 const O: i8 = -1;
 
@@ -68,10 +68,11 @@ const O: i8 = -1;
 #[inline(always)]
 fn two(_: Avx2, window: &[u8; 8], weights: &[i16; 2]) -> [i16; 4] {
     let weights = i32::from(weights[0]) & 0xffff | i32::from(weights[1]) << 16;
-    // SAFETY: there is a value of `Avx2`. The store writes the 8 bytes of `sums`.
+    // SAFETY: the `Avx2` value proves that the processor has AVX2. The store writes the 8 bytes of
+    // `sums`.
     unsafe {
         let pixels = _mm_cvtsi64_si128(i64::from_le_bytes(*window));
-        // The values of both pixels, side by side as 16-bit numbers.
+        // The values of both pixels, interleaved as 16-bit numbers.
         let pairs = _mm_setr_epi8(0, O, 3, O, 1, O, 4, O, 2, O, 5, O, O, O, O, O);
         let products = _mm_madd_epi16(_mm_shuffle_epi8(pixels, pairs), _mm_set1_epi32(weights));
         let wide = _mm_srai_epi32::<4>(products);
@@ -88,10 +89,12 @@ fn four(_: Avx2, window: &[u8; 16], weights: &[i16; 4]) -> [i32; 4] {
     let (first, second) =
         (i32::from(a) & 0xffff | i32::from(b) << 16, i32::from(c) & 0xffff | i32::from(d) << 16);
     let both = i64::from(first) & 0xffff_ffff | i64::from(second) << 32;
-    // SAFETY: there is a value of `Avx2`. The load reads the 16 bytes of `window`, the store writes the 16 bytes of `sums`.
+    // SAFETY: the `Avx2` value proves that the processor has AVX2. The load reads the 16 bytes of
+    // `window`, and the store writes the 16 bytes of `sums`.
     unsafe {
         let pixels = _mm256_broadcastsi128_si256(_mm_loadu_si128(window.as_ptr().cast()));
-        // The values of the first two pixels, side by side as 16-bit numbers; in the upper half those of the other two.
+        // The values of the first two pixels, interleaved as 16-bit numbers; in the upper half
+        // those of the other two.
         let pairs = _mm256_setr_epi8(
             0, O, 3, O, 1, O, 4, O, 2, O, 5, O, O, O, O, O, //
             6, O, 9, O, 7, O, 10, O, 8, O, 11, O, O, O, O, O,

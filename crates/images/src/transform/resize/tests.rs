@@ -12,7 +12,7 @@ fn image<V: Value>(picture: &Picture<V>) -> Image {
     Image { width, height, channels, planar: false, pixels: V::pixels(values) }
 }
 
-/// The part of a picture.
+/// Returns a part of a picture.
 fn part<V: Value>(picture: &Picture<V>, cut: Region) -> Picture<V> {
     let (stride, first) = (picture.width * picture.channels, cut.left * picture.channels);
     let (row, mut values) = ((cut.width * picture.channels) as usize, Vec::new());
@@ -22,7 +22,7 @@ fn part<V: Value>(picture: &Picture<V>, cut: Region) -> Picture<V> {
     Picture { width: cut.width, height: cut.height, channels: picture.channels, values }
 }
 
-/// Compares the loops with the reference, with every instruction set.
+/// Compares the loops with the reference, for every instruction set.
 fn check_bytes(picture: &Picture<u8>, resize: Resize, tables: &mut Tables, memory: &mut Memory) {
     let whole = reference::bytes(picture, resize.width, resize.height, resize.interpolation);
     let wanted = part(&whole, resize.cut);
@@ -50,7 +50,7 @@ fn check_floats(picture: &Picture<f32>, resize: Resize, tables: &mut Tables, mem
 }
 
 prop_compose! {
-    /// A size, another size, often half of it or equal to it, and a part of that.
+    /// A size, a new size, often half of it or equal, and a part of the new one.
     fn job()(
         from in (1u32..40, 1u32..40),
         to in prop_oneof![(1u32..60, 1u32..60), Just((0, 0)), Just((1, 1))],
@@ -69,7 +69,7 @@ prop_compose! {
     }
 }
 
-/// Pseudo-random values, with long runs of the extreme ones.
+/// Returns pseudo-random values with runs of extremes.
 fn noise(count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -92,18 +92,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(2000)) })]
 
     #[test]
-    fn fast_loops_make_what_the_reference_makes((from, resize) in job(), channels in 1u32..6, seed in any::<u64>()) {
+    fn fast_loops_match_the_reference((from, resize) in job(), channels in 1u32..6, seed in any::<u64>()) {
         let bytes = noise((from.0 * from.1 * channels) as usize, seed);
         let floats = bytes.iter().map(|&byte| f32::from(byte) - 97.3).collect();
         let (mut tables, mut memory) = (Tables::default(), Memory::default());
         let picture = Picture { width: from.0, height: from.1, channels, values: bytes };
         check_bytes(&picture, resize, &mut tables, &mut memory);
-        // The second image finds the tables of the first one.
+        // The second image reuses the tables of the first.
         let picture = Picture { width: from.0, height: from.1, channels, values: floats };
         check_floats(&picture, resize, &mut tables, &mut memory);
     }
 
-    /// Tables are made again whenever anything about them changes.
+    /// Tables are rebuilt whenever their parameters change.
     #[test]
     fn tables_follow_the_images(jobs in prop::collection::vec(job(), 1..6)) {
         let (mut tables, mut memory) = (Tables::default(), Memory::default());
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn photographs_are_resized_as_the_reference_does_it() {
+fn photograph_sizes_match_the_reference() {
     let (mut tables, mut memory) = (Tables::default(), Memory::default());
     for interpolation in ALL {
         for (from, to) in [((500, 375), (224, 224)), ((97, 33), (224, 224)), ((448, 448), (224, 224))] {
@@ -129,7 +129,7 @@ fn photographs_are_resized_as_the_reference_does_it() {
 }
 
 #[test]
-fn doubles_are_resized_with_single_weights() {
+fn doubles_use_single_precision_weights() {
     let values: Vec<f64> = noise(13 * 9 * 3, 3).iter().map(|&byte| f64::from(byte) + 0.1).collect();
     for interpolation in ALL {
         let resize = Resize { width: 7, height: 8, cut: Region::whole(7, 8), interpolation };

@@ -1,55 +1,55 @@
-//! OpenCV's storage files: numbers and matrices by name, as XML or YAML, perhaps compressed (gzip).
+//! OpenCV's storage files: named numbers and matrices in XML or YAML, optionally gzip-compressed.
 //!
-//! OpenCV writes more kinds of things. What transforms do not read is skipped.
+//! Other kinds of nodes are skipped.
 
 mod xml;
 mod yaml;
 
 use cntk_reader_core::file::text::decoded;
 use cntk_reader_core::file::{address, descriptor, with_retry};
-use cntk_reader_core::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
+use cntk_reader_core::limits::{LARGEST_MEAN_FILE, MAX_STORAGE_NODES};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::{Error, Result};
 use std::io::{Read, Take};
 
-/// What a storage file has at its top level.
+/// The top-level nodes of a storage file.
 #[derive(Debug, Default)]
 pub(super) struct Storage {
     file: String,
     nodes: Vec<(String, Node)>,
 }
 
-/// A named thing.
+/// A named node.
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
-    /// A text, which may be a number.
+    /// Text, which may be a number.
     Text(String),
-    /// A matrix as it is written: each of its parts is a text.
-    Matrix(Parts),
+    /// A matrix as stored, with unparsed fields.
+    Matrix(RawMatrix),
 }
 
-/// The parts of a matrix.
+/// The fields of a matrix, unparsed.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Parts {
+struct RawMatrix {
     rows: String,
     columns: String,
     element: String,
     data: String,
 }
 
-/// A matrix.
+/// A parsed matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matrix {
     pub rows: u64,
     pub columns: u64,
     pub channels: u64,
-    /// OpenCV's letter for the type of the values: one of `ucwsifd`.
+    /// OpenCV's letter for the value type: one of `ucwsifd`.
     pub element: u8,
     /// `rows * columns * channels` values.
     pub values: Vec<f64>,
 }
 
-/// Reads a file.
+/// Reads and parses a storage file.
 pub(super) fn read(file: &str) -> Result<Storage> {
     let bytes = load(file)?;
     let text = decoded(&bytes, file)?;
@@ -60,10 +60,10 @@ pub(super) fn read(file: &str) -> Result<Storage> {
     Ok(Storage { file: file.to_owned(), nodes })
 }
 
-/// The content of a file, uncompressed.
+/// Returns the decompressed content of a file.
 fn load(file: &str) -> Result<Vec<u8>> {
     let failed = |cause: &std::io::Error| {
-        // CNTK's words; the reason and the advice come from the operating system's error.
+        // CNTK's message; the reason and the advice come from the operating system's error.
         Error::io("Cannot read the file", file, cause).reworded(format!("Could not open file: {file}"))
     };
     let bytes = with_retry(|| {
@@ -90,17 +90,17 @@ fn unpack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// Reads no more than one byte beyond the limit.
+/// Limits a reader to one byte beyond the size limit.
 fn limited<R: Read>(reader: R) -> Take<R> {
     reader.take(LARGEST_MEAN_FILE + 1)
 }
 
-/// An error of a file's content, in CNTK's words: `what` is their beginning.
+/// Returns the error for invalid content in CNTK's words, which begin with `what`.
 pub(super) fn invalid_data(what: &str, file: &str) -> Error {
     Error::data(format!("{what}: {file}")).in_file(file)
 }
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be parsed.
 #[derive(Debug, PartialEq)]
 struct Fault {
     line: Option<u64>,
@@ -122,11 +122,11 @@ impl Fault {
     }
 }
 
-/// The fault of a file that has more things than a mean image.
+/// Returns the fault of a file with too many nodes.
 fn too_many_nodes() -> Fault {
     Fault::new(
         None,
-        format!("It has more than {MOST_STORAGE_NODES} elements and attributes, far more than a mean image."),
+        format!("It has more than {MAX_STORAGE_NODES} elements and attributes, far more than a mean image."),
     )
 }
 
@@ -135,7 +135,7 @@ impl Storage {
         self.nodes.iter().find(|(found, _)| found == name).map(|(_, node)| node)
     }
 
-    /// The number with a name, if there is one.
+    /// Returns the number called `name`, if any.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.node(name)? {
             Node::Text(text) => parse(text),
@@ -143,7 +143,7 @@ impl Storage {
         }
     }
 
-    /// The matrix with a name, if there is one. Fails if it contradicts itself.
+    /// Returns the matrix called `name`, if any. Fails if it is inconsistent.
     pub fn matrix(&self, name: &str) -> Result<Option<Matrix>> {
         let Some(Node::Matrix(parts)) = self.node(name) else { return Ok(None) };
         let fault = |message: String| {
@@ -152,7 +152,9 @@ impl Storage {
         };
         let whole = |what: &str, text: &str| {
             let number = text.trim().parse::<u64>();
-            number.map_err(|_| fault(format!("'{text}' was found as {what}, a whole number was expected.")))
+            number.map_err(|_| {
+                fault(format!("'{text}' was found as {what}, where a whole number was expected."))
+            })
         };
         let (rows, columns) = (whole("'rows'", &parts.rows)?, whole("'cols'", &parts.columns)?);
         let element = parts.element.trim().trim_matches('"');
@@ -161,7 +163,7 @@ impl Storage {
         let channels = if count.is_empty() { 1 } else { whole("the number of channels in 'dt'", count)? };
         let &[letter @ (b'u' | b'c' | b'w' | b's' | b'i' | b'f' | b'd')] = letter.as_bytes() else {
             return Err(fault(format!(
-                "'{element}' was found as 'dt', one of u, c, w, s, i, f, d was expected, perhaps after a number of channels."
+                "'{element}' was found as 'dt', where one of u, c, w, s, i, f, d was expected, optionally after the number of channels."
             )));
         };
         let wanted = rows.checked_mul(columns).and_then(|count| count.checked_mul(channels));
@@ -174,7 +176,7 @@ impl Storage {
             );
         }
         if wanted != Some(values.len() as u64) {
-            // OpenCV's words.
+            // OpenCV's message.
             let message = "The matrix size does not match to the number of stored elements";
             let detail = format!(
                 "Matrix '{name}' has {} elements; {rows} rows, {columns} columns and {channels} channels were expected.",
@@ -186,7 +188,7 @@ impl Storage {
     }
 }
 
-/// A number as OpenCV writes it.
+/// Parses a number as written by OpenCV.
 fn parse(text: &str) -> Option<f64> {
     match text.trim() {
         ".Inf" | ".inf" | "+.Inf" => Some(f64::INFINITY),

@@ -24,7 +24,7 @@ fn compressed(content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn all_forms_say_the_same() {
+fn all_formats_are_equivalent() {
     let wanted = Matrix {
         rows: 2,
         columns: 1,
@@ -46,7 +46,7 @@ fn all_forms_say_the_same() {
     assert_eq!(read(&file).unwrap().number("last"), Some(4.0));
 }
 
-/// What a damaged file says, wherever the error is found.
+/// Returns the error of a damaged file, from parsing or from the matrix.
 fn error_of(content: &str) -> Error {
     let (_folder, file) = stored(content.as_bytes());
     match read(&file) {
@@ -90,7 +90,7 @@ fn errors_name_what_was_found() {
 }
 
 #[test]
-fn a_missing_file_is_named_in_cntks_words() {
+fn missing_file_has_cntks_message() {
     let error = read("/nowhere/mean.xml").unwrap_err();
     assert_eq!(error.message(), "Could not open file: /nowhere/mean.xml");
     assert!(error.detail().contains("No such file"), "{error}");
@@ -99,13 +99,13 @@ fn a_missing_file_is_named_in_cntks_words() {
 }
 
 #[test]
-fn files_of_many_elements_and_attributes_are_refused() {
+fn files_with_too_many_nodes_are_rejected() {
     let words = "It has more than 10000 elements and attributes, far more than a mean image.";
     let elements = XML.replace("<Other>", &format!("{}<Other>", "<a/>".repeat(20_000)));
-    // The parser compares the attributes of an element with each other: these would take it minutes.
+    // The parser compares the attributes of an element pairwise: these would take minutes.
     let attributes: String = (0..200_000).map(|number| format!(" a{number}='1'")).collect();
     let attributes = XML.replace("<Other>", &format!("<Other{attributes}>"));
-    // What is no attribute counts too, because the parser reserves memory for it.
+    // Other `=` count too, because the parser reserves memory for them.
     let signs = XML.replace("a comment", &"=".repeat(1 << 20));
     let lines = YAML.replace("Row: 1", &"a:\n".repeat(20_000));
     for content in [elements, attributes, signs, lines] {

@@ -1,16 +1,17 @@
 //! Storage files in XML.
 
-use super::{Fault, Node, Parts, too_many_nodes};
-use cntk_reader_core::limits::MOST_STORAGE_NODES;
+use super::{Fault, Node, RawMatrix, too_many_nodes};
+use cntk_reader_core::limits::MAX_STORAGE_NODES;
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
-/// The nodes of a file.
+/// Parses the nodes of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
     if !text.starts_with("<?xml") {
         return Err(Fault::new(1, "Valid XML should start with '<?xml ...?>'."));
     }
-    // Each of these characters begins an element or an attribute at most; the parser reserves memory by their numbers.
-    if memchr::memchr2_iter(b'<', b'=', text.as_bytes()).nth(MOST_STORAGE_NODES).is_some() {
+    // Each element and each attribute has at least one of these characters. The parser reserves
+    // memory by their number.
+    if memchr::memchr2_iter(b'<', b'=', text.as_bytes()).nth(MAX_STORAGE_NODES).is_some() {
         return Err(too_many_nodes());
     }
     let document = Document::parse_with_options(text, ParsingOptions::default())
@@ -35,10 +36,15 @@ fn node(element: Element<'_, '_>) -> Node {
         let part = element.children().find(|child| child.has_tag_name(name));
         part.map(text).unwrap_or_default()
     };
-    Node::Matrix(Parts { rows: part("rows"), columns: part("cols"), element: part("dt"), data: part("data") })
+    Node::Matrix(RawMatrix {
+        rows: part("rows"),
+        columns: part("cols"),
+        element: part("dt"),
+        data: part("data"),
+    })
 }
 
-/// All text of an element, which comments may interrupt.
+/// Returns the text of an element, without comments.
 fn text(element: Element<'_, '_>) -> String {
     element.children().filter(Element::is_text).filter_map(|child| child.text()).collect()
 }

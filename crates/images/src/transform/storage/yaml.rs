@@ -1,12 +1,12 @@
-//! Storage files in YAML 1.0: as much of it as OpenCV writes for numbers and matrices.
+//! Storage files in YAML 1.0: the subset that OpenCV writes for numbers and matrices.
 
-use super::{Fault, Node, Parts, too_many_nodes};
-use cntk_reader_core::limits::MOST_STORAGE_NODES;
+use super::{Fault, Node, RawMatrix, too_many_nodes};
+use cntk_reader_core::limits::MAX_STORAGE_NODES;
 
-/// The nodes of a file. Everything that is neither a number nor a matrix becomes a text that nobody reads.
+/// Parses the nodes of a file. Anything but a number or matrix becomes a text, which is never read.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
     let mut nodes: Vec<(String, Node)> = Vec::new();
-    // The part of a matrix whose list goes on in further lines.
+    // Whether the data list of the last matrix continues on the next line.
     let mut open_list = false;
     for (number, line) in (1u64..).zip(text.lines()) {
         let content = without_comment(line);
@@ -29,11 +29,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
         };
         let (name, value) = (name.trim().trim_matches('"'), value.trim());
         if !is_nested {
-            if nodes.len() == MOST_STORAGE_NODES {
+            if nodes.len() == MAX_STORAGE_NODES {
                 return Err(too_many_nodes());
             }
             let is_matrix = value.starts_with("!!opencv-matrix");
-            let node = if is_matrix { Node::Matrix(Parts::default()) } else { Node::Text(value.to_owned()) };
+            let node =
+                if is_matrix { Node::Matrix(RawMatrix::default()) } else { Node::Text(value.to_owned()) };
             nodes.push((name.to_owned(), node));
         } else if let Some((_, Node::Matrix(parts))) = nodes.last_mut() {
             match name {
@@ -56,7 +57,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
     }
 }
 
-/// Adds a line to the list of the last matrix; returns whether the list goes on.
+/// Adds a line to the data list of the last matrix. Returns whether the list continues.
 fn extend(nodes: &mut [(String, Node)], line: &str) -> bool {
     let (numbers, goes_on) = match line.split_once(']') {
         Some((numbers, _)) => (numbers, false),

@@ -1,16 +1,16 @@
-//! Loading a chunk: reads the frames of its utterances from their files and keeps them as they are stored there.
+//! Loading of chunks: reads the frames of the utterances and keeps them as stored in the files.
 //!
-//! Consecutive ranges of one archive are read with one call, and files and parts of archives in parallel. All utterances of
-//! a chunk lie in one buffer, one after the other.
+//! Consecutive ranges of an archive are read with one call; files and parts of archives are read in
+//! parallel. All utterances of a chunk share one buffer.
 
-use super::Shared;
+use super::FeatureSet;
 use super::file::HtkFile;
 use super::header;
 use super::table::CHUNK_FRAMES;
 use cntk_reader_core::cpu::prefetch;
-use cntk_reader_core::format::buffer::{ChunkBuffer, Part};
+use cntk_reader_core::format::buffer::{BufferPart, ChunkBuffer};
 use cntk_reader_core::format::{Ahead, LeafChunk, Loaded};
-use cntk_reader_core::limits::MOST_BELIEVED;
+use cntk_reader_core::limits::MAX_BELIEVED;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::{
     ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind,
@@ -19,33 +19,34 @@ use cntk_reader_core::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of an archive that one thread reads at a time. Utterances are not divided.
+/// Bytes of an archive per task. Utterances are not divided.
 const PART: usize = 1 << 20;
 
-/// Most files that are kept open while a chunk is loaded, besides the one that each thread is reading.
+/// Maximum number of files kept open while a chunk is loaded, in addition to the file that each
+/// thread is reading.
 const OPEN_FILES: usize = 64;
 
 /// The frames of a chunk.
 pub struct FeatureChunk {
-    shared: Arc<Shared>,
+    shared: Arc<FeatureSet>,
     id: ChunkId,
     data: ChunkBuffer,
-    /// Where each utterance begins in `data`.
+    /// Offset of each utterance in `data`.
     starts: Vec<usize>,
-    /// The different ways in which the files store frames.
+    /// The distinct frame formats of the files.
     specs: Vec<FrameSpec>,
-    /// Which of `specs` each utterance has; empty if there is only one.
+    /// The index in `specs` of each utterance; empty if there is only one spec.
     spec_of: Vec<u32>,
 }
 
-/// What one thread reads at a time: consecutive utterances of one file.
+/// A unit of reading: consecutive utterances of one file.
 struct Task {
     utterances: Range<usize>,
     path: u32,
     bytes: usize,
 }
 
-/// Files that several tasks read, each opened by the first of them. In the order of the paths' numbers.
+/// Files shared by several tasks, each opened by the first of them. Sorted by path number.
 struct OpenFiles(Vec<(u32, OnceLock<Result<HtkFile>>)>);
 
 impl OpenFiles {
@@ -61,8 +62,14 @@ impl OpenFiles {
         OpenFiles(files)
     }
 
-    /// Calls `read` with the file of a task. What it has read counts only if the file was not written to in the meantime.
-    fn with<R>(&self, shared: &Shared, task: &Task, read: impl FnOnce(&HtkFile) -> Result<R>) -> Result<R> {
+    /// Calls `read` with a task's file. The result counts only if the file was not written to in
+    /// the meantime.
+    fn with<R>(
+        &self,
+        shared: &FeatureSet,
+        task: &Task,
+        read: impl FnOnce(&HtkFile) -> Result<R>,
+    ) -> Result<R> {
         let open = || shared.open_file(task.utterances.start);
         let read = |file: &HtkFile| file.file.if_unchanged(read(file));
         match self.0.binary_search_by_key(&task.path, |file| file.0) {
@@ -73,8 +80,8 @@ impl OpenFiles {
 }
 
 impl FeatureChunk {
-    /// Loads a chunk. Runs on a thread of the pool, whose threads share the work.
-    pub fn load(shared: &Arc<Shared>, id: ChunkId) -> Result<FeatureChunk> {
+    /// Loads a chunk. Runs on a thread of the pool, which shares the work with the others.
+    pub fn load(shared: &Arc<FeatureSet>, id: ChunkId) -> Result<FeatureChunk> {
         let range = shared.table.range(id);
         let first = shared.open_file(range.start)?;
         shared.check_range(range.start, &first)?;
@@ -96,9 +103,10 @@ impl FeatureChunk {
         Ok(chunk)
     }
 
-    /// Loads a chunk whose files store a frame in at most `frame_bytes`. `None` if one of them needs more.
+    /// Loads a chunk whose files need at most `frame_bytes` per frame. `None` if one of them needs
+    /// more.
     fn load_sized(
-        shared: &Arc<Shared>,
+        shared: &Arc<FeatureSet>,
         id: ChunkId,
         first: HtkFile,
         frame_bytes: usize,
@@ -108,7 +116,7 @@ impl FeatureChunk {
         let tasks = tasks(shared, range.clone(), frame_bytes);
         let files = OpenFiles::new(&tasks, first);
         let size: u64 = tasks.iter().map(|task| task.bytes as u64).sum();
-        // From here on the chunk's destructor returns the buffer to the pool.
+        // From here on, the chunk's destructor returns the buffer to the pool.
         let mut chunk = FeatureChunk {
             shared: Arc::clone(shared),
             id: ChunkId::MAX,
@@ -117,7 +125,7 @@ impl FeatureChunk {
             specs: Vec::new(),
             spec_of: Vec::new(),
         };
-        let read = |number: usize, part: &mut Part<'_>| {
+        let read = |number: usize, part: &mut BufferPart<'_>| {
             let task = &tasks[number];
             files.with(shared, task, |file| {
                 if file.header.facts != facts {
@@ -143,13 +151,13 @@ impl FeatureChunk {
         Ok(Some(chunk))
     }
 
-    /// Adds how the next `count` utterances are stored, of which `before` have been added.
+    /// Adds the format of the next `count` utterances, after `before` others.
     fn add_spec(&mut self, encoding: FrameEncoding, before: usize, count: usize) -> Result<()> {
         if self.specs.last().is_none_or(|last| last.encoding != encoding) {
             if self.specs.len() == 1 {
                 room::resize(&mut self.spec_of, before, 0, room::CHUNK)?;
             }
-            let Shared { facts, left, right, .. } = *self.shared;
+            let FeatureSet { facts, left, right, .. } = *self.shared;
             self.specs.push(FrameSpec { dim: facts.dim, encoding, left, right });
         }
         if self.specs.len() > 1 {
@@ -160,13 +168,13 @@ impl FeatureChunk {
     }
 }
 
-/// Compares ranges with the sizes of their files where much memory depends on it: a damaged script or header must not make the chunk
-/// larger than its files are.
-fn check_sizes(shared: &Shared, range: Range<usize>) -> Result<()> {
+/// Compares ranges with file sizes if they need much memory: a damaged script or header must not
+/// make the chunk larger than its files.
+fn check_sizes(shared: &FeatureSet, range: Range<usize>) -> Result<()> {
     let utterances = &shared.table.utterances;
     let frames: u64 = utterances.frames[range.clone()].iter().map(|&frames| u64::from(frames)).sum();
-    // Where files store frames in different numbers of bytes, a frame gets four for each value.
-    let believes = frames.saturating_mul(4 * shared.facts.dim as u64) <= MOST_BELIEVED;
+    // If the files use different frame sizes, each value gets four bytes.
+    let believes = frames.saturating_mul(4 * shared.facts.dim as u64) <= MAX_BELIEVED;
     let mut open: Option<(u32, HtkFile)> = None;
     for position in range {
         if believes && u64::from(utterances.frames[position]) <= CHUNK_FRAMES {
@@ -183,7 +191,7 @@ fn check_sizes(shared: &Shared, range: Range<usize>) -> Result<()> {
 }
 
 /// Divides the utterances of a chunk into tasks.
-fn tasks(shared: &Shared, range: Range<usize>, frame_bytes: usize) -> Vec<Task> {
+fn tasks(shared: &FeatureSet, range: Range<usize>, frame_bytes: usize) -> Vec<Task> {
     let utterances = &shared.table.utterances;
     let mut tasks: Vec<Task> = Vec::new();
     for position in range {
@@ -199,14 +207,14 @@ fn tasks(shared: &Shared, range: Range<usize>, frame_bytes: usize) -> Vec<Task> 
     tasks
 }
 
-/// Reads the frames of a task's utterances. Each frame gets `frame_bytes` of memory; where it needs fewer, the frames of an
-/// utterance stand at the beginning of the utterance's memory.
+/// Reads the frames of a task's utterances. Each frame gets `frame_bytes` of memory; if it needs
+/// fewer, an utterance's frames are packed at the beginning of its memory.
 fn read_task(
-    shared: &Shared,
+    shared: &FeatureSet,
     task: &Task,
     file: &HtkFile,
     frame_bytes: usize,
-    part: &mut Part<'_>,
+    part: &mut BufferPart<'_>,
 ) -> Result<()> {
     let utterances = &shared.table.utterances;
     let is_narrower = file.frame_bytes() < frame_bytes;
@@ -217,8 +225,8 @@ fn read_task(
         let (first, start) = (position, utterances.starts[position]);
         let mut frames = u64::from(utterances.frames[position]);
         position += 1;
-        // Ranges that follow each other are read with one call. One that the file does not have is left to the next round,
-        // so that the failure of what comes first is reported first.
+        // Read consecutive ranges with one call. A range that the file does not have is left to the
+        // next iteration, so that failures of preceding ranges are reported first.
         while !is_narrower
             && position < task.utterances.end
             && u64::from(utterances.starts[position]) == u64::from(start) + frames
@@ -237,12 +245,12 @@ fn read_task(
     Ok(())
 }
 
-/// An error of a file that differs from the chunk's first file.
-fn mixed(shared: &Shared, position: usize, file: &HtkFile, first: &header::Facts) -> Error {
+/// Returns the error for a file that differs from the chunk's first file.
+fn mixed(shared: &FeatureSet, position: usize, file: &HtkFile, first: &header::Facts) -> Error {
     let (path, own) = (file.file.path(), &file.header.facts);
     let error = Error::data(format!("setkind: inconsistent feature kind for file '{path}'")).with_detail(format!(
         "It has features of kind '{}' with {} values a frame and a sample period of {}; the first file of its chunk has \
-         kind '{}', {} values and a period of {}. Read files of another kind with a deserializer of their own.",
+         kind '{}', {} values and a period of {}. Read files of another kind with a separate deserializer.",
         own.kind, own.dim, own.period, first.kind, first.dim, first.period
     ));
     shared.of_utterance(position, error.in_file(path))

@@ -1,4 +1,4 @@
-//! A feature file that is open.
+//! Open feature files.
 
 use super::header::{Header, in_cntks_words};
 use super::paths::Paths;
@@ -15,7 +15,8 @@ pub struct HtkFile {
 }
 
 impl HtkFile {
-    /// Opens the file with this path and reads its header. Fails if it was changed or replaced since it was opened first.
+    /// Opens the file with this path and reads its header. Fails if the file differs from the one
+    /// that was opened first.
     pub fn open(paths: &Paths, path: u32) -> Result<HtkFile> {
         let bytes = paths.bytes_of(path);
         let shown = String::from_utf8_lossy(&bytes);
@@ -24,29 +25,29 @@ impl HtkFile {
         });
         let file = file.map_err(in_cntks_words)?;
         paths.check_unchanged(path, &file)?;
-        // The header is complete, or the file is being written to.
+        // If the header is incomplete, the file may be being written to.
         let header = Header::read(&file).or_else(|error| file.if_unchanged(Err(error)))?;
         Ok(HtkFile { header, file })
     }
 
-    /// Bytes of a frame in the file.
+    /// Returns the size of a stored frame in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.header.facts.dim * self.header.encoding.size()
     }
 
-    /// Where frames lie in the file.
+    /// Returns the range of frames in the file.
     pub fn range(&self, first: u32, count: u64) -> Range<u64> {
         let size = self.frame_bytes() as u64;
         let start = self.header.start + u64::from(first) * size;
         start..start + count * size
     }
 
-    /// Checks that the file claims to have the frames from `first` to `last`.
+    /// Checks that the header claims the frames from `first` to `last`.
     pub fn check_range(&self, first: u32, last: u32) -> Result<()> {
         self.header.check_range(first, last, self.file.path())
     }
 
-    /// Checks that the file has at least half of `count` frames from `first` on.
+    /// Checks that the file is long enough for at least half of `count` frames from `first` on.
     pub fn check_half(&self, first: u32, count: u64) -> Result<()> {
         if self.range(first, count.div_ceil(2)).end <= self.file.size()? {
             return Ok(());
@@ -54,14 +55,14 @@ impl HtkFile {
         self.check_size(first, count)
     }
 
-    /// Checks that the file really has `count` frames from `first` on.
+    /// Checks that the file is long enough for `count` frames from `first` on.
     pub fn check_size(&self, first: u32, count: u64) -> Result<()> {
         let (size, end) = (self.file.size()?, self.range(first, count).end);
         if end <= size {
             return Ok(());
         }
         let error = Error::data("error reading from file: Success").with_detail(format!(
-            "The file ends at {size}, and the frames at {end}: it is not complete. Write or copy it again."
+            "The file ends at {size}, but the frames end at {end}: it is not complete. Write or copy it again."
         ));
         Err(error.in_file(self.file.path()).at(size, None))
     }

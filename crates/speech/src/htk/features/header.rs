@@ -1,4 +1,4 @@
-//! The header of HTK feature files: what a file has, how its values are stored, and where its frames begin.
+//! The header of HTK feature files.
 
 use byteorder::{BigEndian, ByteOrder, LittleEndian, NativeEndian};
 use cntk_reader_core::file::DataFile;
@@ -6,32 +6,33 @@ use cntk_reader_core::sequence::FrameEncoding;
 use cntk_reader_core::{Error, ErrorKind, Result};
 use std::fmt;
 
-/// Bytes of the fields that every header has.
+/// Length of the fields of every header.
 const FIELDS: usize = 12;
 
-/// Bytes of the identifier that follows the fields of a header of kind [`GUID_KIND`].
+/// Length of the identifier that follows a header of kind [`GUID_KIND`].
 const GUID: usize = 16;
 
-/// The low bits of a kind, which name the features.
+/// The low bits of a kind: the base kind.
 const BASE: u16 = 0o77;
 
-/// A kind of exactly this number has an identifier of its own for the features. With any suffix it is a second number for
-/// [`USER`].
+/// A kind that is exactly this number is followed by an identifier of the features. With any suffix
+/// it is an alias of [`USER`].
 const GUID_KIND: u16 = 12;
 
-/// Features of the user's own.
+/// User-defined features.
 const USER: u16 = 9;
 
 /// Values are stored in 16 bits.
 const COMPRESSED: u16 = 0o2000;
 
-/// Values are numbers of a code book.
+/// Values are code book indices.
 const VECTOR_QUANTIZED: u16 = 0o40000;
 
-/// The numbers of features, and their names.
+/// Base kinds and their names.
 const BASES: [(u16, &str); 4] = [(6, "MFCC"), (7, "FBANK"), (USER, "USER"), (11, "PLP")];
 
-/// The bits of a kind that show in its name, in CNTK's order. Compression and check sums do not show.
+/// The bits of a kind that appear in its name, in CNTK's order. Compression and checksums do not
+/// appear.
 const SUFFIXES: [(u16, &str); 7] = [
     (0o100, "_E"),
     (0o400, "_D"),
@@ -42,26 +43,26 @@ const SUFFIXES: [(u16, &str); 7] = [
     (0o20000, "_0"),
 ];
 
-/// What all files that are read together must have in common.
+/// Properties that all files read together must share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What the values are.
-    pub kind: Kind,
-    /// Values of a frame; not 0.
+    /// Kind of the values.
+    pub kind: FeatureKind,
+    /// Values per frame; not 0.
     pub dim: usize,
     /// Time from one frame to the next in units of 100 ns.
     pub period: i32,
 }
 
-/// What the values of a file are. CNTK compares the names that `Display` shows.
+/// The feature kind of a file. CNTK compares the names shown by `Display`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kind {
-    /// The base, and the bits of [`SUFFIXES`] that are set.
+pub struct FeatureKind {
+    /// The base kind, and the bits of [`SUFFIXES`] that are set.
     code: u16,
     guid: Option<[u8; GUID]>,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = BASES.iter().find(|base| base.0 == self.code & BASE).map_or("USER", |base| base.1);
         f.write_str(base)?;
@@ -81,11 +82,11 @@ impl fmt::Display for Kind {
 /// The header of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// What the file has in common with others.
+    /// Properties that the file must share with others.
     pub facts: Facts,
-    /// How values are stored.
+    /// Encoding of the values.
     pub encoding: FrameEncoding,
-    /// Number of frames that the file claims to have; nobody has counted them. CNTK 2.7 reads a negative number as an
+    /// Number of frames claimed by the file, unverified. CNTK 2.7 reads a negative number as an
     /// enormous one.
     pub frames: i64,
     /// Offset of the first frame in the file.
@@ -93,7 +94,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header of a file. It is trusted like CNTK 2.7 trusts it: nothing is compared with the size of the file.
+    /// Reads the header of a file. Like in CNTK 2.7, it is not compared with the size of the file.
     pub fn read(file: &DataFile) -> Result<Header> {
         let mut bytes = [0; FIELDS + GUID];
         let count = file.read_at(0, &mut bytes).map_err(in_cntks_words)?;
@@ -107,7 +108,8 @@ impl Header {
         }
     }
 
-    /// `rest` is what follows the fields, as far as the file goes, up to the length of an identifier.
+    /// Parses a header. `rest` holds the bytes after the fields, up to the length of an identifier,
+    /// or fewer at the end of the file.
     fn decode<E: ByteOrder>(file: &DataFile, fields: &[u8; FIELDS], rest: &[u8]) -> Result<Header> {
         let frames = i64::from(E::read_i32(&fields[0..4]));
         let period = E::read_i32(&fields[4..8]);
@@ -116,7 +118,7 @@ impl Header {
         let base = code & BASE;
         if base != GUID_KIND && BASES.iter().all(|known| known.0 != base) {
             let error = Error::data("htkfeatreader:unsupported feature kind").with_detail(format!(
-                "The kind is {code} (octal {code:o}), of which the lowest six bits say {base}; supported are 6 (MFCC), \
+                "The kind is {code} (octal {code:o}), whose lowest six bits are {base}; supported are 6 (MFCC), \
                  7 (FBANK), 9 and 12 (USER) and 11 (PLP). The byte order is guessed from the sample period, which is {period}. Check \
                  that this is a file of HTK features, or write it as one of these kinds."
             ));
@@ -146,7 +148,7 @@ impl Header {
         };
         let shown: u16 = SUFFIXES.iter().map(|suffix| suffix.0).sum();
         let base = if base == GUID_KIND && guid.is_none() { USER } else { base };
-        let facts = Facts { kind: Kind { code: code & shown | base, guid }, dim, period };
+        let facts = Facts { kind: FeatureKind { code: code & shown | base, guid }, dim, period };
         let swapped = E::read_u16(&[0, 1]) != NativeEndian::read_u16(&[0, 1]);
         let start = (FIELDS + if guid.is_some() { GUID } else { 0 }) as u64;
         if !is_compressed {
@@ -158,14 +160,14 @@ impl Header {
         let (scale, offset) = factors.split_at(4 * dim);
         let encoding =
             FrameEncoding::Linear { swapped, scale: floats::<E>(scale), offset: floats::<E>(offset) };
-        // The factors count as four frames: they take as many bytes.
+        // The factors count as four frames, whose size they have.
         Ok(Header { facts, encoding, frames: frames - 4, start: start + factors.len() as u64 })
     }
 
-    /// Checks a range of frames, `start` to `end`, the last one included, against the number that the header claims.
+    /// Checks an inclusive range of frames against the number claimed by the header.
     pub fn check_range(&self, start: u32, end: u32, path: &str) -> Result<()> {
         check_order(start, end, path)?;
-        // A negative number is enormous in CNTK.
+        // In CNTK a negative number counts as enormous.
         if self.frames >= 0 && i64::from(end) >= self.frames {
             let frames = self.frames;
             let message =
@@ -179,7 +181,7 @@ impl Header {
     }
 }
 
-/// Refuses a range that ends before it starts, with CNTK's words and its signed numbers.
+/// Rejects a range that ends before it starts, with CNTK's message and signed numbers.
 pub fn check_order(start: u32, end: u32, path: &str) -> Result<()> {
     if start <= end {
         return Ok(());
@@ -191,7 +193,7 @@ pub fn check_order(start: u32, end: u32, path: &str) -> Result<()> {
         .in_file(path))
 }
 
-/// CNTK guesses the byte order from the period alone: it is the one that makes the period the smaller number.
+/// Guesses the byte order from the period alone, like CNTK: the one that makes the period smaller.
 fn is_big_endian(fields: &[u8; FIELDS]) -> bool {
     BigEndian::read_u32(&fields[4..8]) < LittleEndian::read_u32(&fields[4..8])
 }
@@ -200,21 +202,21 @@ fn floats<E: ByteOrder>(bytes: &[u8]) -> Box<[f32]> {
     bytes.chunks_exact(4).map(E::read_f32).collect()
 }
 
-/// An error of a file that ends before what is read of it.
+/// Returns the error for a file that ends too early.
 fn ends_early(file: &DataFile, size: u64, detail: &str) -> Error {
     let found = format!("The file ends at {size}: it is not complete. Write or copy it again.");
     let error = Error::data("error reading from file: Success").with_detail(found).with_detail(detail);
     error.in_file(file.path()).at(size, None)
 }
 
-/// CNTK's words for a file that cannot be read, or ends early. Other errors stay as they are.
+/// Rewords read errors and early ends of files to CNTK's messages. Other errors stay unchanged.
 pub fn in_cntks_words(error: Error) -> Error {
     let message = error.message();
     if !message.starts_with("Error reading file '") {
         return error;
     }
     let reason = match error.kind() {
-        // The system has read all that there is.
+        // The system call itself succeeded.
         ErrorKind::Data => "Success",
         _ => message.rsplit("': ").next().unwrap_or_default().trim_end_matches('.'),
     };
@@ -227,7 +229,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// The header of a file of these fields, or of the fields and more.
+    /// Parses the header of a file with these fields, followed by `rest`.
     fn read<E: ByteOrder>(frames: i32, period: i32, size: u16, kind: u16, rest: &[u8]) -> Result<Header> {
         let mut bytes = vec![0; FIELDS];
         E::write_i32(&mut bytes[0..4], frames);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_begin_after_what_the_kind_asks_for() {
+    fn frames_begin_after_the_kinds_extra_fields() {
         let start = |kind| big(kind).expect("a header").start;
         assert_eq!([9, 12, 12 | 0o100, 9 | COMPRESSED].map(start), [12, 28, 12, 12 + 48]);
         let header = big(9 | COMPRESSED).expect("a header");
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_tells_the_byte_order() {
+    fn period_determines_the_byte_order() {
         let period = |header: Result<Header>| header.expect("a header").facts.period;
         assert_eq!(period(read::<BigEndian>(5, 100_000, 12, 9, &[])), 100_000);
         assert_eq!(period(read::<LittleEndian>(5, 100_000, 12, 9, &[])), 100_000);
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_checked_before_the_size() {
+    fn kind_is_checked_before_size() {
         let message = |kind, size| {
             let error = read::<BigEndian>(5, 100_000, size, kind, &[0; 60]).expect_err("an error");
             assert!(error.location().offset.is_some() && error.location().file.is_some());

@@ -1,8 +1,9 @@
-//! HTK feature files, found through script files.
+//! HTK feature files, listed in script files.
 //!
-//! A [`script`] names a range of frames of a file for each utterance. The [`table`] has the utterances that are delivered, in
-//! flat arrays, and divides them into chunks. A [`chunk`] keeps the frames as their files store them; byte order, compression
-//! and neighbouring frames are the packer's work, sample by sample, so that nothing is stored more than once.
+//! A [`script`] names a file and a range of frames for each utterance. The [`table`] holds the
+//! utterances to deliver, in flat arrays, and divides them into chunks. A [`chunk`] keeps the
+//! frames as stored in their files. Byte order, compression and neighbouring frames are handled by
+//! the packer, sample by sample, so nothing is stored more than once.
 
 mod chunk;
 mod file;
@@ -35,31 +36,31 @@ use file::HtkFile;
 use header::{Facts, Header};
 use script::{Rules, Script};
 use std::sync::Arc;
-use table::{CHUNK_FRAMES, Table};
+use table::{CHUNK_FRAMES, UtteranceTable};
 
-/// HTK feature files, found through script files.
+/// A deserializer for HTK feature files, listed in script files.
 pub struct HtkFeatureDeserializer {
     streams: Vec<StreamInfo>,
-    shared: Arc<Shared>,
+    shared: Arc<FeatureSet>,
     is_expanded: bool,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
-    table: Table,
+/// State shared by the deserializer and its chunks.
+struct FeatureSet {
+    table: UtteranceTable,
     corpus: Arc<Corpus>,
-    /// What the first file says of all.
+    /// Properties of all files, taken from the first one.
     facts: Facts,
-    /// Frames before and after the middle one that belong to a sample.
+    /// Numbers of frames before and after the middle one in a sample.
     left: usize,
     right: usize,
-    /// Samples are frames, and values are `f32`: frames that are stored as `f32` need no conversion.
+    /// Samples are single frames of `f32`: frames stored as `f32` need no conversion.
     is_plain: bool,
     verbosity: i32,
     buffers: BufferPool,
 }
 
-/// Values of a frame of the first file that a script names.
+/// Returns the number of values per frame of the first file that a script names.
 pub fn values_of_frames(script: &str) -> Result<usize> {
     let corpus = Arc::new(Corpus::symbolic());
     let options = HtkFeatureOptions::of_frames(script);
@@ -67,13 +68,14 @@ pub fn values_of_frames(script: &str) -> Result<usize> {
     Ok(opened.streams()[0].sample_size())
 }
 
-/// Number of frames of a file.
+/// Returns the number of frames of a file.
 pub fn frames_of(file: &DataFile) -> Result<u32> {
     Ok(u32::try_from(Header::read(file)?.frames).unwrap_or(0))
 }
 
 impl HtkFeatureDeserializer {
-    /// Reads the script files, and the header of the first utterance's file. Runs on a thread of the library's pool.
+    /// Reads the script files and the header of the first utterance's file. Runs on a thread of the
+    /// library's pool.
     pub(crate) fn open(options: &HtkFeatureOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         if options.expand && is_primary {
             let message = format!(
@@ -87,8 +89,8 @@ impl HtkFeatureDeserializer {
         Self::open_any(options, corpus, layout).map_err(|error| error.in_stream(&options.stream))
     }
 
-    /// As [`HtkFeatureDeserializer::open`], except that samples are the frames of the files, whatever number of values
-    /// they have. For conversions.
+    /// Like [`HtkFeatureDeserializer::open`], but samples are the frames of the files, whatever
+    /// their number of values. For conversions.
     pub fn open_frames(options: &HtkFeatureOptions, corpus: &Arc<Corpus>) -> Result<Self> {
         Self::open_any(options, corpus, |dim| Ok((0, 0, dim)))
     }
@@ -102,9 +104,10 @@ impl HtkFeatureDeserializer {
             Rules { prefix: &options.prefix, max_frames: options.max_sequence_size, expand: options.expand };
         let script = Script::read(&options.scp_files, rules)?;
         table::check_paths(&script, &options.confinement)?;
-        let table = Table::new(script, corpus, options.quirks.keeps_repeated_keys, options.verbosity)?;
-        // Facts and what follows from them are set below, once a file has been opened.
-        let mut shared = Shared {
+        let table =
+            UtteranceTable::new(script, corpus, options.quirks.keeps_repeated_keys, options.verbosity)?;
+        // Facts and derived values are set below, once a file has been opened.
+        let mut shared = FeatureSet {
             table,
             corpus: Arc::clone(corpus),
             facts: Facts::default(),
@@ -123,8 +126,8 @@ impl HtkFeatureDeserializer {
             layout(dim).map_err(|error| shared.of_utterance(0, error.in_file(file.file.path())))?;
         (shared.left, shared.right) = (left, right);
         shared.is_plain = !options.expand && sample == dim && options.element == ElementType::Float;
-        // An utterance of more frames than a chunk's usual number is checked before memory is reserved for it, so it does not
-        // count here.
+        // An utterance larger than a usual chunk is checked before memory is reserved for it, so it
+        // does not count here.
         let samples = shared.table.chunks.iter().map(|chunk| chunk.samples.min(2 * CHUNK_FRAMES)).max();
         let frame_bytes = dim * file.header.encoding.size();
         shared.buffers = BufferPool::new(samples.unwrap_or(0) * frame_bytes as u64);
@@ -138,17 +141,18 @@ impl HtkFeatureDeserializer {
     }
 }
 
-/// Neighbouring frames before and after the middle one, and values of a sample, where a frame of the file has `dim` values.
+/// Returns the numbers of frames before and after the middle one, and of values per sample, if the
+/// file has `dim` values per frame.
 fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, usize, usize)> {
     let frames = u64::from(left) + 1 + u64::from(right);
     let sample = asked.checked_mul(frames).and_then(|size| usize::try_from(size).ok());
-    // The limit of the other dense formats: the bytes of a sample must have a size.
+    // The limit of all dense formats: the size of a sample in bytes must not overflow.
     let Some(sample) = sample.filter(|&size| size <= isize::MAX as usize / 8) else {
         let message = format!("Sample dimension ({asked}) with {frames} frames is too large.");
         let detail = "Their product is the number of values of a sample: correct ‹dim› or ‹context›.";
         return Err(Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail));
     };
-    let own = format!("‹dim› is {asked}, and a frame of the first file has {dim} values.");
+    let own = format!("‹dim› is {asked}, but a frame of the first file has {dim} values.");
     if (left, right) != (0, 0) {
         if sample / frames as usize >= dim {
             return Ok((left as usize, right as usize, sample));
@@ -173,7 +177,7 @@ fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, u
     Ok((width / 2, width / 2, sample))
 }
 
-impl Shared {
+impl FeatureSet {
     /// Opens the file of an utterance.
     fn open_file(&self, position: usize) -> Result<HtkFile> {
         let path = self.table.utterances.paths[position];
@@ -185,14 +189,14 @@ impl Shared {
         HtkFile::open(&self.table.paths, path).map_err(|error| self.of_utterance(position, error))
     }
 
-    /// Checks that the file claims to have all frames of an utterance.
+    /// Checks that the header claims all frames of an utterance.
     fn check_range(&self, position: usize, file: &HtkFile) -> Result<()> {
         let utterances = &self.table.utterances;
         let checked = file.check_range(utterances.starts[position], utterances.end(position));
         checked.map_err(|error| self.of_utterance(position, error))
     }
 
-    /// Checks that the file claims to have all frames of an utterance, and is as long as that.
+    /// Checks that the header claims all frames of an utterance, and that the file is long enough.
     fn check_size(&self, position: usize, file: &HtkFile) -> Result<()> {
         self.check_range(position, file)?;
         let utterances = &self.table.utterances;
@@ -200,7 +204,7 @@ impl Shared {
         checked.map_err(|error| self.of_utterance(position, error))
     }
 
-    /// Adds to an error whose utterance it concerns, and where that is listed.
+    /// Adds an utterance's key and script line to an error.
     fn of_utterance(&self, position: usize, error: Error) -> Error {
         let (file, line) = self.table.line(position);
         let key = self.corpus.text_of(self.table.key(position));
@@ -219,7 +223,7 @@ impl Shared {
         };
         let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message).with_detail(format!(
             "The file has features of kind '{}' with {} values a frame and a sample period of {}; the first file of all \
-             has kind '{}', {} values and a period of {}. Read files of another kind with a deserializer of their own.",
+             has kind '{}', {} values and a period of {}. Read files of another kind with a separate deserializer.",
             own.kind, own.dim, own.period, all.kind, all.dim, all.period
         ));
         let path = self.table.paths.get(self.table.utterances.paths[position]);
@@ -235,7 +239,7 @@ impl Shared {
         Logger::log_always(Level::Info, &line);
     }
 
-    /// Logs that a chunk is read or released, if it is to be verbose.
+    /// Logs that a chunk is read or released, if `verbosity` is at least 1.
     fn log_chunk(&self, what: &str, id: ChunkId) {
         if self.verbosity >= 1 {
             let ChunkInfo { samples, sequences } = self.table.chunks[id as usize];
@@ -289,7 +293,7 @@ impl ChunkSource for HtkFeatureDeserializer {
     }
 
     fn sample_content(&self, _chunks: Option<usize>, sampler: &mut Sampler) -> Result<()> {
-        let Table { utterances, paths, .. } = &self.shared.table;
+        let UtteranceTable { utterances, paths, .. } = &self.shared.table;
         sampler.parts(utterances.len(), PARTS, |sampler, position| {
             let file = HtkFile::open(paths, utterances.paths[position])?;
             let range = file.range(utterances.starts[position], utterances.frames[position].into());

@@ -1,5 +1,6 @@
-//! The paths of data files: each is stored once, and so is each folder. Files are opened for each chunk, so that there may be
-//! more of them than a process may have open, and have to be then what they were before.
+//! The paths of data files, each stored once, with shared folders. Files are reopened for each
+//! chunk, so that there may be more of them than a process may have open. They must not change in
+//! between.
 
 use cntk_reader_core::Result;
 use cntk_reader_core::corpus::Symbols;
@@ -9,7 +10,7 @@ use cntk_reader_core::sequence::SequenceKey;
 use memchr::memrchr;
 use std::cmp::Ordering;
 
-/// Where the data of utterances lie.
+/// Memory for paths.
 const PATHS: Use = Use {
     of: "the paths of data files",
     advice: "They grow with the number of files: put the utterances of many files into one, or read them in several runs.",
@@ -18,20 +19,20 @@ const PATHS: Use = Use {
 /// Paths by number.
 #[derive(Debug, Default)]
 pub struct Paths {
-    /// All names of files without their folders, one after the other.
+    /// File names without folders, concatenated.
     names: Vec<u8>,
-    /// Where each name ends in `names`.
+    /// End of each name in `names`.
     ends: Vec<u64>,
     /// The number of each path's folder.
     folders: Vec<u32>,
-    /// Folders by number, each with its last slash.
+    /// Folders by number, each with its trailing slash.
     folder_texts: Vec<Box<[u8]>>,
-    /// What their files were when they were opened first.
+    /// The state of each file when it was first opened.
     states: FirstStates,
 }
 
 impl Paths {
-    /// Paths that are numbered in their order.
+    /// Creates paths numbered in order.
     fn new<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<Paths> {
         let mut paths = Paths::default();
         let mut folders = Symbols::default();
@@ -40,7 +41,7 @@ impl Paths {
             let (folder, name) = path.split_at(memrchr(b'/', path).map_or(0, |slash| slash + 1));
             let number = match last.filter(|last| last.0 == folder) {
                 Some((_, number)) => number,
-                // There are not more folders than paths, so there is a number for each.
+                // There are no more folders than paths, so each gets a number.
                 None => folders.number_of(folder)?.unwrap_or(0) as u32,
             };
             last = Some((folder, number));
@@ -58,7 +59,7 @@ impl Paths {
         Ok(paths)
     }
 
-    /// The path of a number.
+    /// Returns a path by number.
     pub fn bytes_of(&self, number: u32) -> Vec<u8> {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -66,17 +67,17 @@ impl Paths {
         [&self.folder_texts[self.folders[number] as usize], name].concat()
     }
 
-    /// The path of a number as text. Bytes that are no text are replaced.
+    /// Returns a path as text. Invalid bytes are replaced.
     pub fn get(&self, number: u32) -> String {
         String::from_utf8_lossy(&self.bytes_of(number)).into_owned()
     }
 
-    /// Refuses the file of a number, which was just opened, if it is not what it was when it was opened first.
+    /// Rejects a file just opened if it differs from the one that was opened first.
     pub fn check_unchanged(&self, number: u32, file: &DataFile) -> Result<()> {
         self.states.check(number as usize, file)
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         let folders = self.folder_texts.iter().map(|text| text.len() + size_of_val(text));
         let flat = self.names.len() + self.ends.len() * 8 + self.folders.len() * 4 + self.states.bytes();
@@ -84,19 +85,20 @@ impl Paths {
     }
 }
 
-/// Collects the paths of lines.
+/// A collector of the lines' paths.
 #[derive(Debug, Default)]
 pub struct PathPool {
-    /// Paths, one after the other. A path that equals the one before it is not repeated; others may be.
+    /// Paths, concatenated. A path equal to its predecessor is not repeated, but other duplicates
+    /// may be.
     texts: Vec<u8>,
-    /// Where each path ends in `texts`.
+    /// End of each path in `texts`.
     ends: Vec<usize>,
-    /// Whether there is a path that is not greater than the one before it. As long as there is none, no path is repeated.
+    /// Whether a path is less than its predecessor. Otherwise no path is repeated.
     is_unsorted: bool,
 }
 
 impl PathPool {
-    /// Adds a path, and returns a number for [`PathPool::finish`]; `None` if there are too many.
+    /// Adds a path. Returns a number for [`PathPool::finish`], or `None` if there are too many.
     pub fn add(&mut self, path: &[u8]) -> Result<Option<u32>> {
         let Ok(count) = u32::try_from(self.ends.len()) else { return Ok(None) };
         if let Some(last) = count.checked_sub(1) {
@@ -111,7 +113,7 @@ impl PathPool {
         Ok(Some(count))
     }
 
-    /// The path of a number that [`PathPool::add`] gave.
+    /// Returns the path of a number returned by [`PathPool::add`].
     pub fn text(&self, number: usize) -> &[u8] {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.texts[start..self.ends[number]]
@@ -121,8 +123,8 @@ impl PathPool {
         (0..self.ends.len()).map(|number| self.text(number))
     }
 
-    /// The different paths, and for each number that [`PathPool::add`] gave the number of its path; `None` if they are the
-    /// same.
+    /// Returns the distinct paths, and the path number for each number returned by
+    /// [`PathPool::add`], or `None` if they are the same.
     pub fn finish(&self) -> Result<(Paths, Option<Vec<SequenceKey>>)> {
         if !self.is_unsorted {
             return Ok((Paths::new(self.all())?, None));
@@ -144,7 +146,7 @@ impl PathPool {
 mod tests {
     use super::*;
 
-    /// Adds texts, and checks that they come back by numbers that only equal texts share.
+    /// Adds texts and checks that they are found by numbers that only equal texts share.
     fn check(texts: &[&str], different: usize, folders: usize) {
         let mut pool = PathPool::default();
         let added: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Script files (scp): one line for each utterance, `key=path[first,last]`.
+//! Script files (scp): one line `key=path[first,last]` per utterance.
 
 use super::paths::PathPool;
 use cntk_reader_core::file::{DataFile, address};
@@ -9,26 +9,26 @@ use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 
-/// Utterances, each at the same index of these arrays.
+/// Utterances, as parallel arrays.
 #[derive(Debug, Default)]
 pub struct Utterances {
-    /// Numbers of the paths of their files. In a script they are those of its pool.
+    /// Path numbers. In a script they refer to its pool.
     pub paths: Vec<u32>,
-    /// First frames.
+    /// First frame of each.
     pub starts: Vec<u32>,
-    /// Numbers of frames: from the first to the last one, which is part of the range, modulo 2^32.
+    /// Number of frames in each inclusive range, modulo 2^32.
     pub frames: Vec<u32>,
-    /// Numbers of their lines, from 0, among the lines of all script files.
+    /// Line numbers, from 0, counted over all script files.
     pub lines: Vec<u32>,
 }
 
 impl Utterances {
-    /// Number of utterances.
+    /// Returns the number of utterances.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// The last frame of an utterance.
+    /// Returns the last frame of an utterance.
     pub fn end(&self, index: usize) -> u32 {
         self.starts[index].wrapping_add(self.frames[index]).wrapping_sub(1)
     }
@@ -41,12 +41,12 @@ impl Utterances {
         }
     }
 
-    /// Gives back memory beyond the last utterance.
+    /// Releases unused memory.
     pub fn shrink(&mut self) {
         self.arrays_mut().into_iter().for_each(Vec::shrink_to_fit);
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         [&self.paths, &self.starts, &self.frames, &self.lines].map(|array| array.capacity() * 4).iter().sum()
     }
@@ -56,49 +56,49 @@ impl Utterances {
     }
 }
 
-/// What the lines of script files say.
+/// The parsed lines of script files.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// The utterance of each line that was not left out.
+    /// The utterance of each line, except for skipped lines.
     pub utterances: Utterances,
     /// The paths of data files.
     pub paths: PathPool,
-    /// All keys, one after the other.
+    /// Keys, concatenated.
     key_texts: Vec<u8>,
-    /// Where the key of each utterance ends in `key_texts`.
+    /// End of each utterance's key in `key_texts`.
     key_ends: Vec<usize>,
     /// The script files.
     pub files: Vec<ScriptFile>,
-    /// Frames of all utterances.
+    /// Total number of frames.
     pub frames: u64,
-    /// Utterances that were left out, because they have more frames than allowed.
+    /// Number of utterances skipped because they have too many frames.
     pub longer: u64,
 }
 
-/// A script file among others.
+/// The position of a script file among all.
 #[derive(Debug)]
 pub struct ScriptFile {
     /// Path of the file.
     pub path: String,
-    /// Lines of the files before it.
+    /// Number of lines of the preceding files.
     pub lines_before: u32,
-    /// Utterances of the files before it.
+    /// Number of utterances of the preceding files.
     pub utterances_before: usize,
 }
 
-/// What decides whether lines count and how paths are completed.
+/// Rules for selecting lines and completing paths.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// `prefixPathInSCP`, as it is in the configuration.
+    /// `prefixPathInSCP`, as in the configuration.
     pub prefix: &'a str,
-    /// Lines of utterances with more frames are left out.
+    /// Skip utterances with more frames.
     pub max_frames: u32,
-    /// Lines of utterances that have not exactly one frame are errors.
+    /// Reject utterances that do not have exactly one frame.
     pub expand: bool,
 }
 
 impl Script {
-    /// Reads script files as if they were one.
+    /// Reads script files as if they were concatenated.
     pub fn read(files: &[String], rules: Rules<'_>) -> Result<Script> {
         let mut script = Script::default();
         let mut lines = 0;
@@ -117,7 +117,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Reads a block of whole lines.
+    /// Parses a block of whole lines.
     fn read_lines(&mut self, text: &[u8], place: &mut Place<'_>, rules: Rules<'_>) -> Result<()> {
         let Place { file, start, first_line, ref mut lines } = *place;
         let mut adjustment = Adjustment::new(rules.prefix, file, text);
@@ -161,13 +161,13 @@ impl Script {
         Ok(())
     }
 
-    /// The keys of all utterances.
+    /// Returns the keys of all utterances.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
         starts.zip(&self.key_ends).map(|(start, &end)| &self.key_texts[start..end])
     }
 
-    /// The key of an utterance.
+    /// Returns the key of an utterance.
     pub fn key(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.key_ends[before]);
         &self.key_texts[start..self.key_ends[index]]
@@ -179,21 +179,21 @@ fn too_many(what: &str) -> Error {
         .with_detail("Divide them among several deserializers.")
 }
 
-/// Where the next block of a script file begins.
+/// The position of the next block of a script file.
 struct Place<'a> {
     file: &'a str,
     /// Its offset in the file.
     start: u64,
-    /// Lines of the files before this one.
+    /// Number of lines of the preceding files.
     first_line: u32,
-    /// Lines before the block, of all files.
+    /// Number of lines before the block, over all files.
     lines: u32,
 }
 
-/// Bytes of a script file that are read at once: few enough to stay in a core's cache until they are parsed.
+/// Bytes per read, few enough to stay in a core's cache until they are parsed.
 const BLOCK: usize = 256 << 10;
 
-/// Opens a script file, with CNTK's words if that fails.
+/// Opens a script file. Fails with CNTK's message.
 fn open(path: &str) -> Result<DataFile> {
     DataFile::open_text_or(path, |cause| {
         let error = Error::io("Error opening file", path, cause);
@@ -201,9 +201,9 @@ fn open(path: &str) -> Result<DataFile> {
     })
 }
 
-/// Reads a script file in blocks that end where a line does.
+/// Reads a script file in blocks of whole lines.
 fn read_blocks(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    // Bytes of `block` that begin a line whose end has not been read.
+    // `kept`: bytes at the beginning of `block` that belong to an incomplete line.
     let (mut block, mut kept, mut offset) = (room::zeroed(BLOCK, room::FILE)?, 0, file.text_start());
     loop {
         let count = file.read_at(offset, &mut block[kept..])?;
@@ -220,7 +220,7 @@ fn read_blocks(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Re
                 kept = filled - end;
             }
             None => {
-                // A line that is longer than the block.
+                // The line is longer than the block.
                 kept = filled;
                 let longer = room::resize(&mut block, 2 * filled, 0, room::FILE);
                 longer.map_err(|error| error.in_file(file.path()))?;
@@ -229,22 +229,22 @@ fn read_blocks(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Re
     }
 }
 
-/// How the lines of a script file become complete.
+/// Completion of the lines of a script file.
 enum Adjustment<'a> {
-    /// This text, a path and a slash, is put after the first `=`.
+    /// This text, a path and a slash, is inserted after the first `=`.
     Prefix(String),
-    /// The first `...` of a line stands for the folder of the script file.
+    /// The first `...` of a line is replaced by the script file's folder.
     Dots {
         folder: Vec<u8>,
         text: &'a [u8],
         finder: Box<memmem::Finder<'static>>,
-        /// Where the next `...` is that lines have not passed yet, or the end of the text.
+        /// Offset of the next `...` not yet passed, or the end of the text.
         next: usize,
     },
 }
 
 impl<'a> Adjustment<'a> {
-    /// For the lines of a file of this path and text.
+    /// Creates the completion for the text of a script file.
     fn new(prefix: &str, file: &str, text: &'a [u8]) -> Adjustment<'a> {
         let prefix = prefix.replace('\\', "/");
         match prefix.trim_end_matches('/') {
@@ -260,7 +260,8 @@ impl<'a> Adjustment<'a> {
         }
     }
 
-    /// The completed form of the line that begins at `start`, in `buffer` if anything changes. Lines come in their order.
+    /// Returns the completed line that begins at `start`, in `buffer` if anything changes. Lines
+    /// must be passed in order.
     fn apply<'b>(&mut self, start: usize, line: &'b [u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
         let (before, insertion, after) = match self {
             Adjustment::Prefix(prefix) => {
@@ -271,7 +272,7 @@ impl<'a> Adjustment<'a> {
                 if *next < start {
                     *next = finder.find(&text[start..]).map_or(text.len(), |at| start + at);
                 }
-                // The text found has no line break, so it lies in the line that it begins in.
+                // `...` contains no line break, so it is within the line.
                 let Some(at) = next.checked_sub(start).filter(|&at| at < line.len()) else { return line };
                 (&line[..at], folder.as_slice(), &line[at + 3..])
             }
@@ -284,18 +285,19 @@ impl<'a> Adjustment<'a> {
     }
 }
 
-/// The parts of a line.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 struct Line<'a> {
     key: &'a [u8],
     path: &'a [u8],
     start: u32,
-    /// Is part of the range.
+    /// Inclusive.
     end: u32,
 }
 
 impl<'a> Line<'a> {
-    /// Takes a completed line apart as CNTK 2.7 does: nothing is trimmed, and numbers end at the first byte that is no digit.
+    /// Parses a completed line like CNTK 2.7: nothing is trimmed, and numbers end at the first
+    /// non-digit.
     fn parse(line: &'a [u8]) -> Result<Line<'a>> {
         let parts = memchr(b'=', line)
             .map(|equals| (&line[..equals], &line[equals + 1..]))
@@ -304,18 +306,18 @@ impl<'a> Line<'a> {
             let message = "parsedpath: this mode requires an input script with start and end frames given";
             let found = if line.is_empty() { Cow::Borrowed("The line is empty.") } else { found(line) };
             let error = Error::data(message).with_detail(found).with_detail(EXPECTED);
-            // A key, a blank and a path.
+            // Probably a key, a space and a path.
             let is_kaldis = !line.contains(&b'=') && line.trim_ascii().contains(&b' ');
             return Err(if is_kaldis { error.with_detail(KALDIS) } else { error });
         };
-        // The extension goes, wherever the last dot is.
+        // The extension is cut off at the last dot, wherever it is.
         let key = memrchr(b'.', name).map_or(name, |dot| &name[..dot]);
         if let Some((start, end)) = plain_range(range) {
             return Ok(Line { key, path, start, end });
         }
         let Some(comma) = memchr(b',', range) else { return Err(malformed(line)) };
         let (start, after) = (&range[..comma], &range[comma + 1..]);
-        // Without the bracket that closes the range, CNTK takes 0 for its end.
+        // Without a closing bracket, CNTK uses 0 as the end.
         let end = match memchr(b']', after) {
             None => 0,
             Some(close) => match after.get(close + 1) {
@@ -327,10 +329,10 @@ impl<'a> Line<'a> {
     }
 }
 
-const EXPECTED: &str = "Expected is 'key=path[first,last]' with the numbers of the first and the last frame.";
+const EXPECTED: &str = "Expected 'key=path[first,last]' with the numbers of the first and the last frame.";
 
-const KALDIS: &str = "If it is a script of Kaldi ('key path:offset'), read it with a deserializer of the type \
-                      ‹kaldi_type›; of recordings (wav.scp) compute the features first.";
+const KALDIS: &str = "If it is a Kaldi script ('key path:offset'), read it with a deserializer of the type \
+                      ‹kaldi_type›; for recordings (wav.scp), compute the features first.";
 
 fn found(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(format!("The line is '{}'.", quoted(line)))
@@ -341,8 +343,8 @@ fn malformed(line: &[u8]) -> Error {
     Error::data(format!("parsedpath: malformed path '{line}'")).with_detail(EXPECTED)
 }
 
-/// The usual range, digits and nothing else up to the end of the line: several times as fast as finding its parts first.
-/// `None` for all others.
+/// Fast path for usual ranges, which are digits up to the end of the line: several times as fast as
+/// searching for the delimiters. `None` for all others.
 #[inline]
 fn plain_range(text: &[u8]) -> Option<(u32, u32)> {
     let (start, rest) = digits(text)?;
@@ -350,7 +352,7 @@ fn plain_range(text: &[u8]) -> Option<(u32, u32)> {
     matches!(rest, b"]" | b"]\r").then_some((start, end))
 }
 
-/// The number that a text of one to nine digits begins with, and what follows.
+/// Parses the number of one to nine digits at the beginning of a text. Returns it and the rest.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut value, mut count) = (0, 0);
@@ -364,7 +366,7 @@ fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
     (count > 0).then_some((value, &text[count..]))
 }
 
-/// The number that `atoi` of the GNU library makes of a text, as unsigned: it is 0 without digits, and overflow wraps.
+/// Parses a number like glibc's `atoi`, as unsigned: 0 without digits, and overflow wraps.
 fn number(text: &[u8]) -> u32 {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];
@@ -374,7 +376,7 @@ fn number(text: &[u8]) -> u32 {
         digits => (false, digits),
     };
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    // `atoi` is `strtol`, which stops at the limits of 64 bits, cut to 32 bits.
+    // `atoi` is `strtol`, which saturates at 64 bits, truncated to 32 bits.
     let digit = |value: i64, byte: &u8| {
         let digit = i64::from(byte - b'0');
         let digit = if is_negative { -digit } else { digit };
@@ -388,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_atoi() {
+    fn numbers_match_atoi() {
         let cases = [
             ("", 0),
             ("6", 6),
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_taken_apart_as_in_cntk() {
+    fn lines_are_parsed_as_in_cntk() {
         let cases = [
             ("u1.mfc=a.mfc[0,6]", ("u1", "a.mfc", 0, 6)),
             ("a.b.c.mfc=a[0,6]", ("a.b.c", "a", 0, 6)),

@@ -1,4 +1,4 @@
-//! The utterances that are delivered: their keys, their chunks, and where each lies.
+//! The utterances to deliver: their keys, chunks, and ranges of frames.
 
 use super::file::HtkFile;
 use super::header;
@@ -18,16 +18,16 @@ use rayon::slice::ParallelSliceMut;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A chunk takes no further utterance once it has more frames than this: 15 minutes at 100 frames a second.
+/// A chunk is closed once it has more frames than this: 15 minutes at 100 frames per second.
 pub const CHUNK_FRAMES: u64 = 90_000;
 
-/// A line for the log.
+/// A log line.
 pub type LogLine = (Level, String);
 
 /// All utterances.
 #[derive(Debug)]
-pub struct Table {
-    /// Where the utterances lie.
+pub struct UtteranceTable {
+    /// Paths and frame ranges of the utterances.
     pub utterances: Utterances,
     /// The paths of data files.
     pub paths: Paths,
@@ -39,35 +39,40 @@ pub struct Table {
     files: Vec<ScriptFile>,
 }
 
-/// The keys of utterances, in as few bytes as they need. No two are equal, unless repeated keys are kept.
+/// The keys of utterances, stored compactly. They are unique unless repeated keys are kept.
 #[derive(Debug)]
 enum Keys {
-    /// Each is one more than the one before.
+    /// Consecutive numbers.
     Counting { first: SequenceKey },
-    /// None is less than the one before.
+    /// Sorted.
     Ascending(Vec<SequenceKey>),
-    /// In any order; `order` has all utterances, sorted by their keys, and those of one key in their own order.
+    /// In any order; `order` lists all utterances, sorted by key and position.
     Any { keys: Vec<SequenceKey>, order: Vec<u32> },
 }
 
-impl Table {
-    /// Numbers the keys, drops those that appear more than once unless `keeps_repeated`, and forms chunks. Logs what CNTK logs, whatever the trace
-    /// level, as CNTK does.
-    pub fn new(script: Script, corpus: &Corpus, keeps_repeated: bool, verbosity: i32) -> Result<Table> {
+impl UtteranceTable {
+    /// Numbers the keys, drops repeated ones unless `keeps_repeated`, and forms chunks. Logs the
+    /// same lines as CNTK, at any verbosity as CNTK does.
+    pub fn new(
+        script: Script,
+        corpus: &Corpus,
+        keeps_repeated: bool,
+        verbosity: i32,
+    ) -> Result<UtteranceTable> {
         let mut lines = Vec::new();
         let table = Self::select(script, corpus, keeps_repeated, verbosity, &mut lines);
         lines.into_iter().for_each(|(level, line)| Logger::log_always(level, &line));
         table
     }
 
-    /// [`Table::new`] with the lines that are to be logged.
+    /// Like [`UtteranceTable::new`], but returns the log lines in `lines`.
     pub fn select(
         mut script: Script,
         corpus: &Corpus,
         keeps_repeated: bool,
         verbosity: i32,
         lines: &mut Vec<LogLine>,
-    ) -> Result<Table> {
+    ) -> Result<UtteranceTable> {
         let (numbers, paths) = rayon::join(|| number(&script, corpus), || script.paths.finish());
         let (mut numbers, (paths, path_numbers)) = (numbers?, paths?);
         if let Some(numbers) = path_numbers {
@@ -103,15 +108,16 @@ impl Table {
                 .with_detail(nothing_left(count, longer))
                 .in_file(files.first().map_or("", |file| &file.path)));
         }
-        let table = Table { utterances, paths, chunks, keys: Keys::new(numbers)?, firsts, files };
+        let table = UtteranceTable { utterances, paths, chunks, keys: Keys::new(numbers)?, firsts, files };
         table.check_ranges()?;
         Ok(table)
     }
 
-    /// Refuses ranges that no file can have, and compares long ones with their files: everything
-    /// that is made for each frame would take as much memory as a damaged number says. CNTK 2.7
-    /// finds both when it opens the files for reading; so does this reader where a file is merely
-    /// cut off, so that other chunks can be read.
+    /// Rejects impossible ranges, and compares long ones with their files: everything allocated per
+    /// frame would otherwise take as much memory as a damaged number claims.
+    ///
+    /// CNTK 2.7 detects both when it opens the files for reading. So does this reader if a file is
+    /// merely truncated, so that other chunks can be read.
     fn check_ranges(&self) -> Result<()> {
         let utterances = &self.utterances;
         for index in 0..utterances.len() {
@@ -124,7 +130,7 @@ impl Table {
             let checked = header::check_order(start, end, &self.paths.get(path)).and_then(|()| {
                 let file = HtkFile::open(&self.paths, path)?;
                 file.check_range(start, end)?;
-                // All numbers together are a range, of which there are 2^32; that counts as 0.
+                // The range of all 2^32 numbers has a count of 0.
                 file.check_half(start, u64::from(end - start) + 1)
             });
             checked.map_err(|error| {
@@ -135,19 +141,19 @@ impl Table {
         Ok(())
     }
 
-    /// The utterances of a chunk.
+    /// Returns the utterances of a chunk.
     pub fn range(&self, chunk: ChunkId) -> Range<usize> {
         let chunk = chunk as usize;
         let first = self.firsts[chunk] as usize;
         first..first + self.chunks[chunk].sequences as usize
     }
 
-    /// The number of an utterance.
+    /// Returns the position of an utterance.
     pub fn position(&self, id: SequenceId) -> usize {
         self.firsts[id.chunk as usize] as usize + id.index as usize
     }
 
-    /// The key of an utterance.
+    /// Returns the key of an utterance.
     pub fn key(&self, position: usize) -> SequenceKey {
         match &self.keys {
             Keys::Counting { first } => first.wrapping_add(position as u64),
@@ -155,7 +161,7 @@ impl Table {
         }
     }
 
-    /// The utterance of a key. Of several that are kept it is the last one.
+    /// Returns the utterance with a key; the last one if repeated keys are kept.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
@@ -174,12 +180,12 @@ impl Table {
         Some(SequenceId { chunk: chunk as ChunkId, index: position - self.firsts[chunk] })
     }
 
-    /// The script file that has the line of an utterance, and the line's number there, from 1.
+    /// Returns an utterance's script file and its line number there, from 1.
     pub fn line(&self, position: usize) -> (&str, u32) {
         locate(&self.files, self.utterances.lines[position])
     }
 
-    /// A hash of chunks, keys and lengths.
+    /// Returns a hash of chunks, keys and lengths.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = SEED;
         for (id, info) in (0..).zip(&self.chunks) {
@@ -191,7 +197,7 @@ impl Table {
         mix(hash, self.utterances.len() as u64, self.chunks.len() as u64)
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         let keys = match &self.keys {
             Keys::Counting { .. } => 0,
@@ -219,7 +225,7 @@ impl Keys {
     }
 }
 
-/// Refuses paths that lead to where they may not. Before any of their files is opened.
+/// Rejects paths outside the permitted folders, before any of the files is opened.
 pub fn check_paths(script: &Script, confinement: &Confinement) -> Result<()> {
     if !confinement.is_confined() {
         return Ok(());
@@ -230,7 +236,7 @@ pub fn check_paths(script: &Script, confinement: &Confinement) -> Result<()> {
         let end = script.files.get(number + 1).map_or(script.utterances.len(), |next| next.utterances_before);
         for index in file.utterances_before..end {
             let path = script.utterances.paths[index];
-            // Most lines name the file of the line before.
+            // Most lines name the same file as the preceding line.
             if last.replace((number, path)) != Some((number, path)) {
                 let line = script.utterances.lines[index] - file.lines_before + 1;
                 bounds.check(script.paths.text(path as usize), line.into())?;
@@ -240,7 +246,7 @@ pub fn check_paths(script: &Script, confinement: &Confinement) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of all keys.
+/// Numbers all keys.
 fn number(script: &Script, corpus: &Corpus) -> Result<Vec<SequenceKey>> {
     let mut numbers = Vec::new();
     let numbered = keys::number_all(corpus, script.keys(), &mut numbers);
@@ -254,40 +260,41 @@ fn number(script: &Script, corpus: &Corpus) -> Result<Vec<SequenceKey>> {
     Ok(numbers)
 }
 
-/// The script file of a line, and the line's number there, from 1.
+/// Returns the script file of a line, and the line number there, from 1.
 fn locate(files: &[ScriptFile], line: u32) -> (&str, u32) {
-    // Files without lines begin at the line of the next one, so the last file that begins there has the line.
+    // An empty file begins at the same line as the next one, so take the last file.
     let file = files.iter().rfind(|file| file.lines_before <= line);
     file.map_or(("", 0), |file| (&file.path, line - file.lines_before + 1))
 }
 
-/// Why no utterance is left of `count` that were not `longer` than allowed.
+/// Returns the reason why no utterance is left: `count` have repeated keys, and `longer` are too
+/// long.
 fn nothing_left(count: usize, longer: u64) -> String {
     match (count, longer) {
         (0, 0) => "The script files have no lines of utterances.".to_owned(),
         (0, _) => format!("All {longer} utterances have more frames than ‹max_sequence_size› allows: increase it."),
-        (_, 0) => "Every key appears more than once, and all utterances of a repeated key are dropped: give each a key of \
-                   its own."
+        (_, 0) => "Every key appears more than once, and all utterances of a repeated key are dropped: give each utterance a \
+                   key of its own."
             .to_owned(),
         (_, _) => format!(
             "{longer} utterances have more frames than ‹max_sequence_size› allows, and the keys of the others all appear more than \
-             once, so that these are dropped, too: give each utterance a key of its own, or increase ‹max_sequence_size›."
+             once, so that these are dropped too: give each utterance a key of its own, or increase ‹max_sequence_size›."
         ),
     }
 }
 
 /// Utterances whose keys appear more than once.
 struct Duplicates {
-    /// Keys with the indices of all their utterances: the keys ascend, and for each key the indices do.
+    /// Repeated keys with the indices of their utterances, sorted.
     all: Vec<(SequenceKey, u32)>,
-    /// For each utterance, whether it is among them.
+    /// Whether each utterance is among them.
     is_dropped: Vec<bool>,
-    /// How many are not the first one of their key.
+    /// Number of utterances that are not the first with their key.
     extra: usize,
 }
 
 impl Duplicates {
-    /// `None` if all keys differ.
+    /// Finds repeated keys. `None` if all keys differ.
     fn find(numbers: &[SequenceKey]) -> Result<Option<Duplicates>> {
         if numbers.is_sorted_by(|a, b| a < b) {
             return Ok(None);
@@ -310,22 +317,22 @@ impl Duplicates {
         Ok(Some(Duplicates { all, is_dropped, extra }))
     }
 
-    /// The utterances of each key.
+    /// Returns the utterances of each key.
     fn groups(all: &[(SequenceKey, u32)]) -> impl Iterator<Item = &[(SequenceKey, u32)]> {
         all.chunk_by(|a, b| a.0 == b.0)
     }
 
-    /// How many utterances of a range are not the first ones of their keys.
+    /// Returns the number of utterances of a range that are not the first with their key.
     fn extra_in(&self, range: Range<usize>) -> usize {
         let later = Self::groups(&self.all).flat_map(|group| &group[1..]);
         later.filter(|entry| range.contains(&(entry.1 as usize))).count()
     }
 
-    /// CNTK's warning and, if it is to be verbose, the keys.
+    /// Logs CNTK's warning and, if verbose, the keys.
     fn log(&self, script: &Script, verbosity: i32, lines: &mut Vec<LogLine>) {
         if verbosity >= 1 {
             let mut groups: Vec<_> = Self::groups(&self.all).collect();
-            // CNTK lists the key whose second utterance comes last first.
+            // CNTK lists keys by descending position of their second utterance.
             groups.sort_unstable_by_key(|group| std::cmp::Reverse(group[1].1));
             for group in groups {
                 lines.push((Level::Info, format!("ID '{}':", group[0].0)));
@@ -357,7 +364,7 @@ impl Duplicates {
     }
 }
 
-/// What each script file has. A key counts where it appears first.
+/// Logs the number of entries of each script file. Each key counts only once.
 fn log_files(script: &Script, duplicates: Option<&Duplicates>, lines: &mut Vec<LogLine>) {
     for (number, file) in script.files.iter().enumerate() {
         let end = script.files.get(number + 1).map_or(script.utterances.len(), |next| next.utterances_before);
@@ -367,7 +374,8 @@ fn log_files(script: &Script, duplicates: Option<&Duplicates>, lines: &mut Vec<L
     }
 }
 
-/// CNTK's summary. Its utterances include the first one of each key that is dropped, and its frames all that are.
+/// Logs CNTK's summary. Its utterances include the first one of each dropped key, and its frames
+/// those of all dropped utterances.
 fn log_selected(utterances: usize, frames: u64, chunks: usize, lines: &mut Vec<LogLine>) {
     let average = |count: f64| match (count / chunks as f64, count) {
         (average, _) if average.is_finite() => format!("{average:.1}"),
@@ -382,7 +390,8 @@ fn log_selected(utterances: usize, frames: u64, chunks: usize, lines: &mut Vec<L
     lines.push((Level::Info, line));
 }
 
-/// Sizes of the chunks of utterances with these numbers of frames, and the first utterance of each.
+/// Returns the sizes of the chunks for utterances of these lengths, and the first utterance of
+/// each.
 fn chunks(frames: &[u32]) -> Result<(Vec<ChunkInfo>, Vec<u32>)> {
     let (mut chunks, mut firsts) = (Vec::<ChunkInfo>::new(), Vec::new());
     for (&frames, index) in frames.iter().zip(0..) {

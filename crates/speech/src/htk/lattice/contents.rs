@@ -1,8 +1,9 @@
-//! Tables of contents: which lattices there are, and where each lies.
+//! Tables of contents, which list the lattices and their positions.
 //!
-//! An index file names tables of contents, one a line. A line of a table is `key=path[offset]`: the bytes of the lattice begin
-//! at `offset` of the file. Without a path the file of the line before continues. A lattice ends where that of the next line
-//! begins, or at the end of its file if that is offset 0 or if there is no next line.
+//! An index file names tables of contents, one per line. A line of a table is `key=path[offset]`:
+//! the lattice begins at `offset` of the file. If the path is empty, the file of the preceding line
+//! continues. A lattice ends at the next line's offset, or at the end of its file if that offset is
+//! 0 or there is no next line.
 
 use crate::htk::keys;
 use cntk_reader_core::corpus::Corpus;
@@ -16,31 +17,31 @@ use cntk_reader_core::{Error, ErrorKind, Result};
 use memchr::memchr;
 use std::sync::Arc;
 
-/// Bytes that a lattice may not reach.
+/// Exclusive size limit of a lattice in bytes.
 const TOO_LARGE: u64 = 50_000_000;
 
-/// All lattices, each at the same index of the arrays.
+/// All lattices, as parallel arrays.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// Keys.
     pub keys: Vec<SequenceKey>,
     /// Offsets in their files.
     pub offsets: Vec<u64>,
-    /// Bytes.
+    /// Sizes in bytes.
     pub sizes: Vec<u32>,
-    /// Runs of lattices of one file, in their order.
+    /// Runs of lattices of one file, in order.
     pub runs: Vec<Run>,
 }
 
-/// Consecutive lattices of one file, of which only the first one's line has a path. CNTK loads the lattices of different runs
-/// separately, so that no lattice is followed by bytes of the next run's.
+/// Consecutive lattices of one file; only the first one's line has a path. CNTK loads each run
+/// separately, so no lattice is followed by bytes of the next run.
 #[derive(Debug)]
 pub struct Run {
     /// Path of the file.
     pub path: Arc<str>,
-    /// Its first lattice.
+    /// Index of its first lattice.
     pub first: usize,
-    /// The file's state, with its bytes.
+    /// The file's state, including its size.
     pub state: FileState,
 }
 
@@ -48,9 +49,9 @@ pub struct Run {
 struct Line<'a> {
     key: &'a [u8],
     offset: u64,
-    /// The run it belongs to.
+    /// Its run.
     run: usize,
-    /// Where the line begins in the table, and its number from 1.
+    /// Offset and number (from 1) of the line in the table.
     at: (u64, u64),
 }
 
@@ -67,7 +68,7 @@ impl Contents {
             bounds.check(path.as_bytes(), number)?;
             let table = read_whole(&path, |error| {
                 Logger::log_always(Level::Error, &format!("Failed to open input file: {path}"));
-                let detail = format!("It was to be read as a table of contents. {}", error.message());
+                let detail = format!("It was expected to be a table of contents. {}", error.message());
                 not_open("").with_detail(detail).in_file(index).at(at, Some(number))
             })?;
             contents.add(&path, &table, corpus, &confinement.bounds_of(&path)?)?;
@@ -88,12 +89,12 @@ impl Contents {
                 error(Error::data(message).with_detail(detail))
             };
             let (parsed, path) = (parse(line), path_of(line));
-            // CNTK opens the file of the first line before it looks at the rest of the line.
+            // CNTK opens the first line's file before it parses the rest of the line.
             let is_first = self.runs.len() == first_run;
             if !is_first && parsed.is_none() {
                 return Err(malformed());
             }
-            // A path begins a new run, also where it is that of the line before.
+            // A path begins a new run, even if it is the preceding line's.
             if is_first || !path.is_empty() {
                 let same = self.runs.last().filter(|run| !is_first && run.path.as_bytes() == path);
                 let run = match same {
@@ -130,12 +131,13 @@ impl Contents {
         Ok(())
     }
 
-    /// Bytes of a lattice.
+    /// Returns the size of a lattice in bytes.
     fn size_of(&self, entry: &Line<'_>, next: Option<&Line<'_>>, key: SequenceKey) -> Result<u32> {
         let run = &self.runs[entry.run];
         let end = next.map(|next| next.offset).filter(|&offset| offset != 0).unwrap_or(run.state.size);
-        // CNTK calculates modulo 2^64 here, and so says of a lattice that ends before it begins that it is too large. Of one that begins
-        // just below 2^64 and ends just above 0 it does not, though no file has its bytes; here that is the same error.
+        // CNTK computes modulo 2^64 here, so it reports a lattice that ends before it begins as too
+        // large. It misses a lattice that begins just below 2^64 and ends just above 0, which no
+        // file can contain; here that is the same error.
         let size = end.checked_sub(entry.offset).unwrap_or(u64::MAX);
         if size >= TOO_LARGE {
             let next = next.map_or("last_sequence".into(), |next| quoted(next.key));
@@ -144,7 +146,7 @@ impl Contents {
                 run.path
             );
             let detail = format!(
-                "It begins at {} and ends at {end} of '{}'. Lattices are listed in the order of their offsets, and may have 50 MB \
+                "It begins at {} and ends at {end} of '{}'. Lattices must be listed in the order of their offsets, with less than 50 MB \
                  each: correct the offsets, or prune the lattice.",
                 entry.offset, run.path
             );
@@ -174,24 +176,24 @@ impl Run {
     }
 }
 
-/// CNTK's error for a file that cannot be opened.
+/// Returns CNTK's error for a file that cannot be opened.
 fn not_open(path: &str) -> Error {
     Error::new(ErrorKind::Io, ExceptionClass::Runtime, format!("Input file '{path}' is not open."))
 }
 
-/// The content of a text file; `refuse` words the error of one that cannot be opened.
+/// Reads a text file. `refuse` words the error if it cannot be opened.
 fn read_whole(path: &str, refuse: impl FnOnce(Error) -> Error) -> Result<Text> {
     let file = DataFile::open_text_or(path, |cause| refuse(Error::io("Error opening file", path, cause)))?;
     Ok(Text { bytes: file.read_text(room::FILE)?, start: file.text_start() })
 }
 
-/// A text, and where it begins in its file.
+/// A text, and its offset in the file.
 struct Text {
     bytes: Vec<u8>,
     start: u64,
 }
 
-/// The lines of a text, each with its offset and its number from 1.
+/// Returns the lines of a text, with offsets and numbers (from 1).
 fn lines(text: &Text) -> impl Iterator<Item = (u64, u64, &[u8])> {
     let mut at = 0;
     (1..).map_while(move |number| {
@@ -203,19 +205,19 @@ fn lines(text: &Text) -> impl Iterator<Item = (u64, u64, &[u8])> {
     })
 }
 
-/// What stands where the path of a line belongs.
+/// Returns the path of a line; may be empty.
 fn path_of(line: &[u8]) -> &[u8] {
     let path = &line[memchr(b'=', line).map_or(0, |equals| equals + 1)..];
     &path[..memchr(b'[', path).unwrap_or(path.len())]
 }
 
-/// Key and offset of a line.
+/// Parses key and offset of a line.
 fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
     let equals = memchr(b'=', line)?;
     let (key, rest) = (&line[..equals], &line[equals + 1..]);
     let offset = &rest[memchr(b'[', rest)? + 1..];
     let offset = offset[..memchr(b']', offset)?].trim_ascii_start();
-    // What follows the digits does not count.
+    // Anything after the digits is ignored.
     let digits = offset.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digits = std::str::from_utf8(&offset[..digits]).ok()?;
     Some((key, digits.parse().ok()?))

@@ -1,10 +1,11 @@
-//! Lattices: opaque bytes of each utterance.
+//! Lattices: opaque bytes for each utterance.
 //!
-//! A lattice is a run of bytes of a file, which [`contents`] finds. They are delivered as they are, four in a sample. A lattice
-//! whose size is no multiple of 4 is followed by what comes after it in its chunk, or by zeros at the chunk's end.
+//! A lattice is a range of bytes of a file, located by [`contents`]. The bytes are delivered
+//! unchanged, four per sample. If the size is not a multiple of 4, the last sample is filled with
+//! the next bytes of the chunk, or with zeros at the chunk's end.
 //!
-//! There is no index cache (`cacheIndex`). CNTK's has no more than the tables of contents say, which have to be read anyway, and
-//! would hide what has changed in them since it was written.
+//! There is no index cache (`cacheIndex`). CNTK's holds no more than the tables of contents, which
+//! must be read anyway, and would hide changes made to them.
 
 mod contents;
 #[cfg(test)]
@@ -34,38 +35,38 @@ use contents::Contents;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a sample.
+/// Bytes per sample.
 const SAMPLE: u32 = 4;
 
-/// Lattices: opaque bytes of each utterance.
+/// A deserializer for lattices: opaque bytes for each utterance.
 pub struct LatticeDeserializer {
     streams: Vec<StreamInfo>,
     infos: Vec<ChunkInfo>,
     shared: Arc<Lattices>,
-    /// All lattices, sorted by their keys; those of equal keys are in the order of the tables of contents.
+    /// All lattices, sorted by key; equal keys in the order of the tables of contents.
     by_key: Vec<u32>,
     keys: Vec<SequenceKey>,
 }
 
-/// What the deserializer and its chunks share.
+/// The lattices and their chunks, shared by the deserializer and the loaded chunks.
 struct Lattices {
-    /// Samples of each lattice.
+    /// Number of samples of each lattice.
     samples: Vec<u32>,
     /// Offset of each lattice in its file.
     offsets: Vec<u64>,
     chunks: Vec<Span>,
-    /// Paths of the files, and what these were when the tables of contents were read.
+    /// Paths of the files, and their states when the tables of contents were read.
     files: Vec<(Arc<str>, FileState)>,
     buffers: BufferPool,
 }
 
-/// Where a chunk lies.
+/// The position of a chunk.
 struct Span {
     /// Number of its file.
     file: u32,
     /// Its lattices.
     lattices: Range<u32>,
-    /// Its bytes of the file.
+    /// Its range of bytes in the file.
     bytes: Range<u64>,
 }
 
@@ -104,7 +105,7 @@ impl LatticeDeserializer {
         let largest = chunks.iter().map(|span| span.bytes.end - span.bytes.start).max().unwrap_or(0);
         let Contents { keys, offsets, runs, .. } = contents;
         let mut by_key = room::collect(0..count as u32, room::INDEX)?;
-        // In place: a sort that keeps the order of equal keys by itself would ask for memory.
+        // An in-place sort: a stable one would allocate memory.
         by_key.sort_unstable_by_key(|&lattice| (keys[lattice as usize], lattice));
         let mut stream = StreamInfo::dense(&options.stream, &[1]);
         stream.is_binary = true;
@@ -120,7 +121,8 @@ impl LatticeDeserializer {
     }
 }
 
-/// Divides the lattices into chunks: a chunk has lattices of one run that lie in at most `size` bytes, or a single one.
+/// Divides the lattices into chunks. A chunk holds lattices of one run within at most `size` bytes,
+/// or a single lattice.
 fn chunks(contents: &Contents, size: u64) -> Result<Vec<Span>> {
     let mut chunks: Vec<Span> = Vec::new();
     for (number, run) in contents.runs.iter().enumerate() {
@@ -260,7 +262,7 @@ impl Deserializer for LatticeDeserializer {
         Ok(())
     }
 
-    /// Of several lattices with the key, the first one.
+    /// Finds the first lattice with the key.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let at = self.by_key.partition_point(|&lattice| self.keys[lattice as usize] < key);
         let lattice = *self.by_key.get(at).filter(|&&lattice| self.keys[lattice as usize] == key)?;
@@ -270,7 +272,7 @@ impl Deserializer for LatticeDeserializer {
     }
 }
 
-/// A loaded chunk: its bytes of the file, and three zeros.
+/// A loaded chunk: its bytes of the file, followed by three zeros.
 struct LatticeChunk {
     shared: Arc<Lattices>,
     id: ChunkId,

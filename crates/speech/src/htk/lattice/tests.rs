@@ -1,4 +1,4 @@
-//! Tables of contents as CNTK 2.7 takes them, and the bytes of lattices.
+//! Tests of tables of contents as in CNTK 2.7, and of the bytes of lattices.
 
 use super::*;
 use std::fmt::Write;
@@ -8,7 +8,8 @@ use tempfile::TempDir;
 const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST";
 const SECOND: &[u8] = b"0123456789+-*/=<>";
 
-/// A folder with lattices of 46 and 17 bytes, tables of contents, and an index of them. `DIR` in tables is the folder.
+/// Creates a folder with lattice files of 46 and 17 bytes, tables of contents, and an index of
+/// them. `DIR` in tables stands for the folder.
 fn folder(tables: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
@@ -48,10 +49,10 @@ fn open(tables: &[&str]) -> Result<(LatticeDeserializer, Arc<Corpus>)> {
     Ok((LatticeDeserializer::open(&options(path(&folder, "index")), &corpus, false)?, corpus))
 }
 
-/// The lattices of a chunk: key and bytes of each.
+/// Key and bytes of each lattice of a chunk.
 type Lattices = Vec<(String, Vec<u8>)>;
 
-/// The lattices of each chunk.
+/// Reads the lattices of each chunk.
 fn lattices(tables: &[&str], chunk_size: u64) -> Result<Vec<Lattices>> {
     let folder = folder(tables);
     let corpus = Arc::new(Corpus::symbolic());
@@ -86,10 +87,10 @@ const USUAL: &str = "u1=DIR/l1.lat[0]\nu2=[16]\nu3=[38]\nu4=DIR/l2.lat[0]\nu5=[1
 fn bytes_are_delivered_as_they_are() {
     let one = |key: &str, bytes: &[u8]| (key.to_owned(), bytes.to_vec());
     let usual = lattices(&[USUAL], 1 << 20).expect("lattices");
-    // The size of u2 is no multiple of 4: the first bytes of u3 follow.
+    // The size of u2 is not a multiple of 4: the first bytes of u3 follow.
     assert_eq!(usual[0], [one("u1", &FIRST[..16]), one("u2", &FIRST[16..40]), one("u3", &FIRST[38..])]);
     assert_eq!(usual[1], [one("u4", &SECOND[..12]), one("u5", &[&SECOND[12..], &[0; 3]].concat())]);
-    // Bytes of a lattice that is last in its chunk are followed by zeros.
+    // The last lattice of a chunk is padded with zeros.
     let small = lattices(&[USUAL], 22).expect("lattices").concat();
     assert_eq!(small[1], one("u2", &[&FIRST[16..38], &[0; 2]].concat()));
     // A line may name the file again; each path begins a new chunk.
@@ -100,19 +101,19 @@ fn bytes_are_delivered_as_they_are() {
 }
 
 #[test]
-fn the_line_decides_what_counts() {
+fn lattice_lines_are_parsed_as_in_cntk() {
     let keys = |table: &str| -> Vec<String> {
         let all = lattices(&[table], 1 << 20).expect("lattices").concat();
         all.into_iter().map(|(key, bytes)| format!("{key}:{}", bytes.len())).collect()
     };
-    // What follows the offset's digits or the bracket does not count, nor do carriage returns.
+    // Text after the offset's digits or the bracket is ignored, and so are carriage returns.
     assert_eq!(keys("u1=DIR/l1.lat[ 4x] more\r\nu2=[20][3]\r\n"), ["u1:16", "u2:28"]);
     assert_eq!(keys("u1=DIR/l1.lat[0x4]\n"), ["u1:48"]);
     // Keys are not trimmed, and no extension is cut.
     assert_eq!(keys(" u1=DIR/l1.lat[0]\nu2.lat=[16]\n=[38]\n"), [" u1:16", "u2.lat:24", ":8"]);
-    // A next offset of 0 means the end of the file, also where the file stays the same.
+    // A next offset of 0 means the end of the file, even if the file stays the same.
     assert_eq!(keys("u1=DIR/l1.lat[0]\nu2=[0]\n"), ["u1:48", "u2:48"]);
-    // The next line's offset counts, whatever its file.
+    // The next line's offset counts even if its file differs.
     assert_eq!(keys("u1=DIR/l1.lat[0]\nu2=DIR/l2.lat[5]\n"), ["u1:8", "u2:12"]);
     assert_eq!(
         keys("u1=DIR/l1.lat[0]\nu4=DIR/l2.lat[0]\nu2=DIR/l1.lat[16]\nu3=[38]\n"),
@@ -121,7 +122,7 @@ fn the_line_decides_what_counts() {
 }
 
 #[test]
-fn the_first_of_equal_keys_is_found() {
+fn first_of_equal_keys_is_found() {
     let (opened, corpus) =
         open(&["u1=DIR/l1.lat[0]\nu1=[16]\nu3=[38]\n", "u1=DIR/l2.lat[0]\n"]).expect("it opens");
     assert_eq!(opened.find(0), Some(SequenceId { chunk: 0, index: 0 }));
@@ -173,7 +174,7 @@ fn damaged_tables_are_cntks_errors() {
 }
 
 #[test]
-fn lattices_of_50_million_bytes_are_refused() {
+fn lattices_of_50_million_bytes_are_rejected() {
     let folder = folder(&["u1=DIR/big.lat[0]\nu2=[49999999]\n", "u1=DIR/big.lat[0]\nu2=[50000000]\n"]);
     let big = std::fs::File::create(folder.path().join("big.lat")).expect("a file");
     big.set_len(60_000_000).expect("a sparse file");

@@ -1,6 +1,7 @@
-//! Binary label files: `MLF`, a version, and for each utterance its key, its length, and runs of equal classes.
+//! Binary label files: `MLF`, a version, and for each utterance its key, its length, and runs of
+//! equal classes.
 //!
-//! All numbers are little-endian and not aligned.
+//! All numbers are little-endian and unaligned.
 
 use super::index::Entry;
 use super::parse::Failure;
@@ -11,31 +12,31 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
-/// The file's first bytes.
+/// Signature of a file.
 const TAG: &[u8] = b"MLF";
-/// Bytes of the tag and the version.
+/// Length of the tag and the version.
 const HEADER: u64 = 5;
-/// Bytes of a run: its class and its length.
+/// Bytes per run: its class and its length.
 const RUN: usize = 4;
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 1 << 20;
 
-/// How keys are written.
+/// The format version, which determines how keys are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
-    /// As numbers of 32 bits.
+    /// As 32-bit numbers.
     Numbers,
-    /// As text, after its length in 16 bits.
+    /// As text, preceded by its 16-bit length.
     Texts,
 }
 
-/// Checks the file's first bytes.
+/// Checks the signature and reads the version.
 pub(super) fn read_version(file: &DataFile) -> Result<Version> {
     let mut header = [0; HEADER as usize];
     let count = file.read_at(0, &mut header)?;
     if count < header.len() || !header.starts_with(TAG) {
         let detail =
-            "It must begin with 'MLF' and a version. Labels in text are read by the type ‹mlf_type›.";
+            "It must begin with 'MLF' and a version. For labels in text form, use the type ‹mlf_type›.";
         let error = Error::data("MLFBinaryIndexBuilder: MLF binary file is malformed.").with_detail(detail);
         return Err(error.in_file(file.path()).at(0, None));
     }
@@ -44,7 +45,7 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
         2 => Ok(Version::Texts),
         version => {
             let detail = format!(
-                "Its version is {version}; versions 1 and 2 can be read: write the labels as one of these."
+                "Its version is {version}, but only versions 1 and 2 are supported: write the labels as one of these."
             );
             let error = Error::data("Not supported MLF model version.").with_detail(detail);
             Err(error.in_file(file.path()).at(TAG.len() as u64, None))
@@ -52,7 +53,8 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
     }
 }
 
-/// Goes through a file, and gives each utterance's key and place; its number among the keys is not known yet.
+/// Indexes a file: passes the key and entry of each utterance to `add`. The entry's key is not
+/// numbered yet.
 pub(super) fn index(
     file: &DataFile,
     version: Version,
@@ -101,7 +103,7 @@ fn long_key(window: &mut Window<'_>, offset: u64, length: u16) -> Error {
     Error::data(message).with_detail(detail).in_file(window.file.path()).at(offset, None)
 }
 
-/// The part of a file that is in memory.
+/// A part of a file in memory.
 struct Window<'a> {
     file: &'a DataFile,
     size: u64,
@@ -110,7 +112,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Some bytes of the file. It is an error if it ends before.
+    /// Returns bytes of the file. Fails if it ends before them.
     fn get(&mut self, offset: u64, count: usize) -> Result<&[u8]> {
         let end = self.start + self.bytes.len() as u64;
         if offset < self.start || offset + count as u64 > end {
@@ -128,7 +130,7 @@ impl Window<'_> {
     }
 }
 
-/// Reads the runs of an utterance. Frames after the last run have the class 0.
+/// Decodes the runs of an utterance. Frames after the last run have class 0.
 pub(super) fn utterance(
     bytes: &[u8],
     version: Version,

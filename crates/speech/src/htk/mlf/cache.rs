@@ -1,13 +1,16 @@
-//! The index cache: CNTK's file beside a label file, with the place of each utterance. There is one only with hashed keys.
+//! The index cache: CNTK's file next to a label file, with the position of each utterance. It
+//! exists only with hashed keys.
 //!
-//! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or the index is built anew:
-//! - utterances ascend, do not overlap, lie inside the file, and have bytes and frames;
-//! - what lies between them has no utterances;
-//! - some of them must have their key and their number of frames;
-//! - the data have the size and the time of change that the cache records of them, see [`index_cache`].
+//! CNTK trusts any cache that is not older than its data. Here a cache must also match the data, or
+//! the index is rebuilt:
+//! - utterances are in ascending order, do not overlap, are within the file, and have bytes and
+//!   frames;
+//! - there are no utterances between them;
+//! - a sample of them have the right key and number of frames;
+//! - the data have the recorded size and modification time, see [`index_cache`].
 //!
-//! CNTK's own caches lack the last. What is not detected of these costs at most the utterances at fault: their lines are read
-//! when they are used.
+//! CNTK's own caches lack the last item. Undetected errors in them affect at most the faulty
+//! utterances, whose lines are parsed again when they are used.
 
 use super::index::Entry;
 use super::scan::{self, EndFinder, Scanned, TextFile};
@@ -21,21 +24,21 @@ use cntk_reader_core::{Error, Result};
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Records that are read or written at once.
+/// Records per read.
 const BLOCK: usize = 16 << 10;
-/// Number of utterances, spread over the file, that are compared with it.
+/// Number of utterances, spread over the file, that are verified.
 const PROBES: usize = 32;
-/// Bytes without utterances that are searched for some.
+/// Maximum size of a gap between utterances that is searched for missing ones.
 const LARGEST_GAP: u64 = 16 << 20;
 
 /// The cache of a label file.
 pub(super) struct Cache {
     path: String,
-    /// The label file, as it was before it was indexed.
+    /// The state of the label file before it was indexed.
     state: FileState,
 }
 
-/// Why a cache is not used.
+/// The reason why a cache is not used.
 enum Refusal {
     Missing,
     Unfit(&'static str),
@@ -48,7 +51,8 @@ impl From<Error> for Refusal {
 }
 
 impl Cache {
-    /// The cache of a file, if one is asked for, its keys are hashes, and it is in the file system.
+    /// Returns the cache of a file, if it is wanted, keys are hashed, and the file is in the file
+    /// system.
     pub fn beside(data: &DataFile, is_wanted: bool, corpus: &Corpus) -> Result<Option<Cache>> {
         if !is_wanted || !corpus.is_hashed() || !data.is_local() {
             return Ok(None);
@@ -56,7 +60,7 @@ impl Cache {
         Ok(Some(Cache { path: format!("{}.0.1.v1.cache", data.path()), state: data.state()? }))
     }
 
-    /// The utterances of the cache; `None` if there is none that is fresh and fits.
+    /// Returns the utterances of the cache; `None` if it is missing, outdated or does not match.
     pub fn load(&self, file: &TextFile<'_>, corpus: &Corpus) -> Option<Vec<Entry>> {
         match self.try_load(file, corpus) {
             Ok(entries) => Some(entries),
@@ -72,7 +76,7 @@ impl Cache {
     fn try_load(&self, file: &TextFile<'_>, corpus: &Corpus) -> std::result::Result<Vec<Entry>, Refusal> {
         let cache = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
         let state = cache.state().map_err(|_| Refusal::Missing)?;
-        // Whole seconds, as CNTK compares.
+        // Compare whole seconds, like CNTK.
         if state.modified.0 < self.state.modified.0 {
             return Err(Refusal::Missing);
         }
@@ -85,7 +89,7 @@ impl Cache {
             cache.read_exact_at((RECORD * (1 + entries.len())) as u64, &mut block)?;
             entries.extend(block.as_chunks().0.iter().map(|bytes| {
                 let [key, frames, offset, size] = words(bytes);
-                // The upper halves of the 32-bit numbers are padding, of undefined content.
+                // The upper halves of the 32-bit numbers are padding with unspecified content.
                 Entry { key, offset, size: size as u32, frames: frames as u32 }
             }));
         }
@@ -94,8 +98,8 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Writes the cache, unless the file has changed while it was indexed. Of several workers only the first one writes. A
-    /// failure is a warning, not an error.
+    /// Writes the cache, unless the file changed while it was indexed. Only one of several workers
+    /// writes. A failure is a warning, not an error.
     pub fn write(&self, data: &DataFile, entries: impl Iterator<Item = Entry> + Clone) {
         if !is_writer() {
             return;
@@ -127,7 +131,7 @@ fn write_to(
     file.flush()
 }
 
-/// Checks that utterances lie in the file one after the other, and that there are no others.
+/// Checks that the utterances are in ascending order within the file, and that there are no others.
 fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refusal> {
     let (mut text, ends) = (Vec::new(), EndFinder::new());
     let mut check_gap = |start: u64, end: u64| {
@@ -140,7 +144,7 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
         }
         if end - start > LARGEST_GAP || !has_none(file, file.read(&gap, &mut text)?, &ends, end == file.size)?
         {
-            return Err(Refusal::Unfit("it leaves out a part of the file"));
+            return Err(Refusal::Unfit("it omits a part of the file"));
         }
         Ok(())
     };
@@ -158,8 +162,8 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
     check_gap(end, file.size)
 }
 
-/// Whether a text between utterances has none that the index would list, and ends none. Only the file's last one may lack
-/// its end.
+/// Returns whether a text between utterances contains none that the index would list, and ends
+/// none. Only the last one of the file may lack its end.
 fn has_none(file: &TextFile<'_>, text: &[u8], ends: &EndFinder, is_last: bool) -> Result<bool> {
     let Scanned { utterances, events, .. } = scan::scan(text, 0, ends, file.columns)?;
     let failed = events.iter().any(|(_, event)| matches!(event, scan::Event::Failed { .. }));
@@ -170,7 +174,7 @@ fn has_none(file: &TextFile<'_>, text: &[u8], ends: &EndFinder, is_last: bool) -
     Ok(utterances.is_empty() && !failed && (is_last || scan::is_blank(&text[from..])))
 }
 
-/// Compares some utterances with the file.
+/// Verifies some utterances against the file.
 fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result::Result<(), Refusal> {
     let (mut text, ends) = (Vec::new(), EndFinder::new());
     for entry in entries.iter().step_by((entries.len() / PROBES).max(1)) {
@@ -184,7 +188,7 @@ fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result
             _ => false,
         };
         if !fits {
-            return Err(Refusal::Unfit("its utterances are not those of the file"));
+            return Err(Refusal::Unfit("its utterances do not match the file"));
         }
     }
     Ok(())

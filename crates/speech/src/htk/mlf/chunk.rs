@@ -1,4 +1,4 @@
-//! A loaded chunk: one class for each frame of its utterances, in one flat array.
+//! A loaded chunk: one class per frame, in one flat array.
 
 use super::index::{Entry, LONGEST};
 use super::{LabelFile, MlfShared, binary, parse};
@@ -15,30 +15,31 @@ use parse::{Failure, Invalid, Target};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Bytes of a file that one task reads and parses.
+/// Bytes of a file per task.
 const SEGMENT_BYTES: u64 = 256 << 10;
 
 /// The labels of a chunk's utterances.
 #[derive(Debug)]
 pub(super) struct LabelChunk {
     utterances: Vec<Labels>,
-    /// One class for each frame.
+    /// One class per frame.
     classes: Vec<u16>,
-    /// With boundaries of phones, the value of each frame: 2 where a range begins, else 1. Without them all values are 1.
+    /// With phone boundaries, the value of each frame: 2 at the beginning of a range, otherwise 1.
+    /// Without them all values are 1.
     values: Option<Vec<u8>>,
     offsets: Offsets,
-    /// The type of classes that are delivered as numbers.
+    /// The type of classes delivered as numbers.
     ids: Option<ElementType>,
-    /// Utterances with a class that is too large, by their indices. In sequence mode CNTK 2.7 fails
+    /// Errors of utterances with a class out of range, by index. In sequence mode CNTK 2.7 fails
     /// when such an utterance is needed, and delivers the others.
     failures: Vec<(u32, Error)>,
     _held: Held,
 }
 
-/// Where the labels of an utterance are.
+/// The labels of an utterance.
 #[derive(Debug, Clone, Copy)]
 struct Labels {
-    /// Its first frame among those of the chunk.
+    /// Index of its first frame in the chunk.
     first: u32,
     /// Number of frames; 0 if the utterance is invalid.
     frames: u32,
@@ -83,7 +84,7 @@ impl LeafChunk for LabelChunk {
     }
 }
 
-/// A part of a chunk that one task loads.
+/// A part of a chunk, loaded by one task.
 struct Segment<'a> {
     /// Positions of its utterances in the table.
     positions: Range<usize>,
@@ -92,17 +93,17 @@ struct Segment<'a> {
     values: Option<&'a mut [u8]>,
 }
 
-/// Facts about a segment after loading.
+/// The result of loading a segment.
 struct Outcome {
-    /// Lines for the log.
+    /// Log lines.
     lines: Vec<Vec<String>>,
-    /// Utterances that fail when they are needed, by their indices in the chunk.
+    /// Deferred errors of utterances, by index in the chunk.
     failures: Vec<(u32, Error)>,
     result: Result<()>,
 }
 
-/// Utterances of a segment that fail when they are needed whose errors name a line: the lines
-/// before have to be counted.
+/// Number of deferred errors per segment that include a line number, which requires counting the
+/// preceding lines.
 const LOCATED: usize = 10;
 
 /// Loads a chunk. Runs on the pool.
@@ -115,8 +116,8 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
         utterances.push(Labels { first: total, frames });
         total += frames;
     }
-    // Memory that is zeroed by the system takes no room before it is written: an utterance that turns out to be invalid
-    // before its end takes little.
+    // Memory zeroed by the system is not resident until written: an utterance found invalid before
+    // its end needs little.
     let mut classes = room::zeroed::<u16>(total as usize, room::CHUNK)?;
     let values = shared.boundaries.then(|| room::filled(total as usize, 1u8, room::CHUNK));
     let mut values = values.transpose()?;
@@ -145,12 +146,12 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     Ok(LabelChunk { utterances, classes, values, offsets, ids: shared.ids, failures, _held })
 }
 
-/// The frames of an utterance for which there is room.
+/// Returns the number of frames kept for an utterance.
 fn kept_frames(frames: u32) -> u32 {
     if frames > LONGEST { 0 } else { frames }
 }
 
-/// Cuts a chunk into segments.
+/// Divides a chunk into segments.
 fn cut<'a>(
     shared: &MlfShared,
     positions: Range<usize>,
@@ -206,7 +207,8 @@ fn load_utterances(
         let Entry { offset, size, .. } = shared.table.entry(position);
         offset..offset + u64::from(size)
     };
-    // Entries of an index ascend, but for what lies between them; a cache is refused in which they do not.
+    // Entries of an index are adjacent except for gaps; a cache with entries out of order is
+    // rejected.
     let whole = span(positions.start).start..span(positions.end - 1).end;
     let size = (whole.end - whole.start) as usize;
     room::resize(buffer, size.max(buffer.len()), 0, room::FILE)?;
@@ -220,7 +222,7 @@ fn load_utterances(
         let boundaries = values.as_mut().and_then(|values| values.split_off_mut(..labels.frames as usize));
         if entry.frames > LONGEST {
             lines.push(vec![format!(
-                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit. Cut it into several. (file {}, offset \
+                "Cannot parse the utterance '{}': it has {} frames, but at most {LONGEST} are possible. Split it. (file {}, offset \
                  {start})",
                 shared.corpus.text_of(entry.key),
                 entry.frames,
@@ -257,18 +259,18 @@ fn load_utterances(
     Ok(())
 }
 
-/// CNTK's warnings about an utterance that is left out, with its place.
+/// Returns CNTK's warnings about a skipped utterance, with its location.
 fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> Vec<String> {
     let key = shared.corpus.text_of(entry.key);
     let quote = if shared.frame_mode { "" } else { "'" };
     let place = format!("(file {file}, offset {})", entry.offset);
-    let advice = "It is left out, and counts against the reader's ‹max_errors›. Mend or remove it.";
+    let advice = "It is left out, and counts against the reader's ‹max_errors›. Fix or remove it.";
     let advice = shared.front_end.say(advice);
     vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
-/// The error of an utterance that cannot be read. If `is_located`, it names the line, which takes
-/// counting those before.
+/// Returns the error of an utterance that cannot be parsed. If `is_located`, it includes the line
+/// number, which requires counting the preceding lines.
 pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, is_located: bool) -> Error {
     let (error, at, is_text) = match failure {
         Failure::Line { flaw, at } => {
@@ -287,7 +289,7 @@ pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, 
             (Error::data(message).with_detail("The file is damaged: write the labels again."), at, false)
         }
         Failure::Short => {
-            let message = "The runs of an utterance do not have the size that they have in the index.";
+            let message = "The runs of an utterance do not have the size recorded in the index.";
             (
                 Error::data(message)
                     .with_detail("The file has changed while it was in use: open the reader again."),

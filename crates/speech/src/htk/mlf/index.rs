@@ -1,6 +1,8 @@
-//! The table of utterances: flat arrays in file order, cut into chunks, and the way from a key to its utterance.
+//! The table of utterances: flat arrays in file order, divided into chunks, with a lookup from keys
+//! to utterances.
 //!
-//! An utterance takes 16 bytes if the file has the order that its keys are numbered in, else 24 to 28.
+//! An utterance takes 16 bytes if the file is in the order in which its keys are numbered,
+//! otherwise 24 to 28.
 
 use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::{ChunkInfo, Lengths};
@@ -11,14 +13,14 @@ use cntk_reader_core::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
 
-/// Frames of a chunk, unless one utterance alone has more. With this a chunk of labels stays below some hundred megabytes,
-/// however many frames a damaged file claims to have.
+/// Maximum frames per chunk, unless a single utterance has more. It limits a chunk of labels to
+/// some hundred megabytes, however many frames a damaged file claims.
 const CHUNK_FRAMES: u64 = 1 << 25;
 
-/// The longest utterance whose labels are read: a week of speech. Longer ones are invalid.
+/// The maximum length of an utterance in frames: a week of speech. Longer ones are invalid.
 pub(super) const LONGEST: u32 = cntk_reader_core::limits::LONGEST_LABELS;
 
-/// An utterance on its way into the table.
+/// An utterance as added to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub key: SequenceKey,
@@ -27,18 +29,18 @@ pub(super) struct Entry {
     pub frames: u32,
 }
 
-/// Where a chunk lies.
+/// The position of a chunk.
 #[derive(Debug, Clone, Copy)]
 struct ChunkSpan {
     /// Position of its first utterance.
     first: u32,
-    /// Which of the files has it.
+    /// Number of its file.
     file: u32,
 }
 
 /// All utterances.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct LabelTable {
     keys: Keys,
     offsets: Vec<u64>,
     sizes: Vec<u32>,
@@ -51,11 +53,11 @@ pub(super) struct Table {
 /// The key of each utterance.
 #[derive(Debug)]
 enum Keys {
-    /// Each is one more than the one before.
+    /// Consecutive numbers.
     Counting { first: SequenceKey },
-    /// Numbers of 32 bits, as those that a corpus gives.
+    /// 32-bit numbers, as assigned by a corpus.
     Small(Vec<u32>),
-    /// Any, such as hashes.
+    /// Any numbers, such as hashes.
     Any(Vec<SequenceKey>),
 }
 
@@ -97,14 +99,15 @@ impl Keys {
     }
 }
 
-/// The way from a key to the first utterance that has it.
+/// A lookup from a key to its first utterance.
 #[derive(Debug)]
 enum Lookup {
-    /// The keys are counting ones.
+    /// The keys are consecutive.
     Difference { first: SequenceKey, count: u32 },
-    /// By key: positions, [`NOWHERE`] for keys without an utterance. Keys that the corpus numbers are small numbers.
+    /// Positions indexed by key; [`NOWHERE`] for keys without an utterance. Keys numbered by the
+    /// corpus are small.
     Direct(Vec<u32>),
-    /// The first position of each key, in the order of keys.
+    /// The first position of each key, sorted by key.
     Sorted(Vec<u32>),
 }
 
@@ -118,27 +121,27 @@ impl Default for Lookup {
 
 /// Builds a table.
 pub(super) struct Builder {
-    /// All but the keys and the lookup.
-    table: Table,
+    /// The table, except for keys and lookup.
+    table: LabelTable,
     keys: Vec<SequenceKey>,
     chunk_bytes: u64,
-    /// Bytes of the last chunk.
+    /// Size of the last chunk in bytes.
     bytes: u64,
     file: u32,
 }
 
 impl Builder {
-    /// A table without utterances, whose chunks have at most `chunk_bytes` bytes.
+    /// Creates an empty table with at most `chunk_bytes` per chunk.
     pub fn new(chunk_bytes: u64) -> Builder {
-        Builder { table: Table::default(), keys: Vec::new(), chunk_bytes, bytes: 0, file: 0 }
+        Builder { table: LabelTable::default(), keys: Vec::new(), chunk_bytes, bytes: 0, file: 0 }
     }
 
-    /// What follows is in this file.
+    /// Starts a file: following utterances are in it.
     pub fn start_file(&mut self, file: u32) {
         self.file = file;
     }
 
-    /// Appends an utterance. A chunk is closed when the utterance would make it too large.
+    /// Appends an utterance. A chunk is closed if the utterance would make it too large.
     pub fn add(&mut self, entry: Entry) -> Result<()> {
         let table = &mut self.table;
         let position = u32::try_from(self.keys.len()).ok().filter(|&position| position != NOWHERE);
@@ -169,23 +172,23 @@ impl Builder {
         room::push(&mut table.frames, entry.frames, room::INDEX)
     }
 
-    /// Number of utterances so far.
+    /// Returns the number of utterances so far.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The utterances from a position on.
+    /// Returns the utterances from a position on.
     pub fn entries_from(&self, position: usize) -> impl Iterator<Item = Entry> + Clone {
         (position..self.len()).map(|position| self.table.entry_with(self.keys[position], position))
     }
 
-    /// The table, ready to be used. Runs on a thread of the pool. Logs if keys are repeated; `text_of` is the text of a key, and
-    /// `path_of` the path of a file.
+    /// Finishes the table. Runs on a thread of the pool. Logs repeated keys; `text_of` returns the
+    /// text of a key, and `path_of` the path of a file.
     pub fn finish<'a>(
         self,
         text_of: impl Fn(SequenceKey) -> String,
         path_of: impl Fn(u32) -> &'a str,
-    ) -> Result<Table> {
+    ) -> Result<LabelTable> {
         let mut table = self.table;
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
@@ -217,12 +220,12 @@ impl Builder {
 }
 
 impl Lookup {
-    /// The lookup of these keys, and how many keys repeat an earlier one.
+    /// Builds the lookup of these keys. Also returns the number of keys that repeat an earlier one.
     fn new(keys: &[SequenceKey]) -> Result<(Lookup, usize)> {
         if let Some(&first) = keys.first()
             && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
         {
-            // `Builder::add` takes no more.
+            // `Builder::add` limits the count to 32 bits.
             return Ok((Lookup::Difference { first, count: keys.len() as u32 }, 0));
         }
         let largest = keys.iter().copied().max().unwrap_or(0);
@@ -247,7 +250,7 @@ impl Lookup {
         Ok((Lookup::Sorted(positions), repeats))
     }
 
-    /// Whether the utterance at a position has the key of an earlier one.
+    /// Returns whether the utterance at a position has the key of an earlier one.
     fn is_repeat(&self, position: u32, key: SequenceKey, keys: &[SequenceKey]) -> bool {
         match self {
             Lookup::Difference { .. } => false,
@@ -284,28 +287,28 @@ impl Lookup {
     }
 }
 
-impl Table {
+impl LabelTable {
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }
 
-    /// Number of utterances.
+    /// Returns the number of utterances.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Frames of all utterances.
+    /// Returns the total number of frames.
     pub fn total_frames(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.samples).sum()
     }
 
-    /// Positions of a chunk's utterances.
+    /// Returns the positions of a chunk's utterances.
     pub fn positions(&self, chunk: ChunkId) -> Range<usize> {
         let first = self.spans[chunk as usize].first as usize;
         first..first + self.chunks[chunk as usize].sequences as usize
     }
 
-    /// The file that a chunk lies in.
+    /// Returns the number of a chunk's file.
     pub fn file(&self, chunk: ChunkId) -> usize {
         self.spans[chunk as usize].file as usize
     }
@@ -314,13 +317,13 @@ impl Table {
         Lengths::Each(&self.frames[self.positions(chunk)])
     }
 
-    /// The utterance at a position.
+    /// Returns the utterance at a position.
     #[inline]
     pub fn entry(&self, position: usize) -> Entry {
         self.entry_with(self.keys.get(position), position)
     }
 
-    /// The chunk that an utterance is in.
+    /// Returns the chunk of an utterance.
     fn span_of(&self, position: u32) -> &ChunkSpan {
         &self.spans[self.spans.partition_point(|span| span.first <= position) - 1]
     }
@@ -339,14 +342,14 @@ impl Table {
         self.keys.get(self.spans[id.chunk as usize].first as usize + id.index as usize)
     }
 
-    /// The first utterance with this key.
+    /// Finds the first utterance with this key.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let position = self.lookup.find(key, &self.keys)?;
         let chunk = self.spans.partition_point(|span| span.first <= position) - 1;
         Some(SequenceId { chunk: chunk as ChunkId, index: position - self.spans[chunk].first })
     }
 
-    /// A number that differs when chunks, lengths or keys differ.
+    /// Returns a hash of chunks, lengths and keys.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = SEED;
         for chunk in 0..self.chunks.len() as ChunkId {
@@ -359,7 +362,7 @@ impl Table {
         mix(hash, self.len() as u64, self.chunks.len() as u64)
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.keys.bytes()
             + size_of_val(&*self.offsets)

@@ -1,9 +1,10 @@
-//! Labels of the HTK master label format (MLF): one class a frame, from text or binary files.
+//! Labels in the HTK master label format (MLF): one class per frame, from text or binary files.
 //!
-//! When the files are opened, [`scan`] (or [`binary`]) finds where each utterance lies, its key and its length, and [`index`] keeps
-//! that in a table. Loading a chunk reads its utterances again, now with all their lines ([`parse`], [`ranges`], [`states`]);
-//! the [`chunk`] keeps one class a frame. What is wrong with an utterance so costs at most that utterance, unless a line cannot
-//! be read at all. With hashed keys the table may be kept in a file ([`cache`]).
+//! When the files are opened, [`scan`] (or [`binary`]) finds the position, key and length of each
+//! utterance, and [`index`] stores them in a table. Loading a chunk reads its utterances again, and
+//! parses all their lines ([`parse`], [`ranges`], [`states`]); the [`chunk`] keeps one class per
+//! frame. So errors affect at most a single utterance, unless a line cannot be parsed at all. With
+//! hashed keys the table may be cached in a file ([`cache`]).
 
 mod binary;
 mod cache;
@@ -44,20 +45,20 @@ use cntk_reader_core::runtime::log::{Level, Logger, Repeated};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
-use index::Table;
+use index::LabelTable;
 use ranges::Columns;
 use std::sync::Arc;
 
-/// Labels are stored in 16 bits.
-pub const LARGEST_DIM: u64 = cntk_reader_core::limits::MOST_LABEL_CLASSES;
+/// Maximum number of classes: labels are stored in 16 bits.
+pub const LARGEST_DIM: u64 = cntk_reader_core::limits::MAX_LABEL_CLASSES;
 
-/// Labels of the HTK master label format: one class a frame.
+/// A deserializer for labels in the HTK master label format: one class per frame.
 pub(crate) struct MlfDeserializer {
     streams: Vec<StreamInfo>,
     shared: MlfShared,
 }
 
-/// What loading needs.
+/// State needed to load chunks.
 struct MlfShared {
     /// Name of the stream.
     stream: String,
@@ -65,34 +66,34 @@ struct MlfShared {
     states: Option<StateList>,
     /// Number of classes.
     dim: u32,
-    /// What divides the columns of a line.
+    /// The column separator of a line.
     columns: Columns,
-    /// The value is 2 where a range begins.
+    /// Values are 2 at the beginning of ranges.
     boundaries: bool,
-    /// The type of classes that are delivered as numbers.
+    /// The type of classes delivered as numbers.
     ids: Option<ElementType>,
     frame_mode: bool,
-    table: Table,
+    table: LabelTable,
     corpus: Arc<Corpus>,
-    /// Counts the memory of chunks.
+    /// Tracks the memory of chunks.
     meter: Meter,
-    /// Utterances that were left out.
+    /// Utterances that were skipped.
     invalid: Repeated,
-    /// Whose words log lines use for options.
+    /// The front end whose option names appear in log lines.
     front_end: FrontEnd,
 }
 
-/// One of the files.
+/// An open label file.
 struct LabelFile {
     data: DataFile,
     is_binary: bool,
-    /// Of a binary file.
+    /// The version of a binary file.
     version: binary::Version,
 }
 
 impl MlfDeserializer {
-    /// Opens the files, perhaps after they were scanned ahead. Runs on a thread of the library's
-    /// pool.
+    /// Opens the files. `ahead` is the result of scanning ahead, if any. Runs on a thread of the
+    /// library's pool.
     pub(crate) fn open(
         options: &MlfOptions,
         corpus: &Arc<Corpus>,
@@ -122,7 +123,7 @@ impl MlfDeserializer {
             states,
             dim: options.dim as u32,
             columns: Columns::of(options),
-            // Old sections accept both together, and the boundaries have no effect then.
+            // Old sections accept both options; the boundaries then have no effect.
             boundaries: options.phone_boundaries && !options.frame_mode,
             ids: options.ids.map(|ids| ids.element),
             frame_mode: options.frame_mode,
@@ -136,28 +137,28 @@ impl MlfDeserializer {
     }
 }
 
-/// Refuses options that contradict each other or that CNTK cannot serve.
+/// Rejects options that contradict each other or that CNTK does not support.
 fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
     let logic = |message: &str| Error::config(ExceptionClass::Logic, message);
     if is_primary {
         let message = "MLFDeserializer currently does not support primary mode.";
-        let detail =
-            "Labels cannot be the first deserializer, or the only one: name that of the features first.";
+        let detail = "Labels cannot be the first deserializer, or the only one: list the features first.";
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
     }
     if options.dim > LARGEST_DIM {
         let dim = options.dim;
         let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
-        let detail = "Set ‹classes› to the number of classes. Labels are kept as numbers of 16 bits.";
+        let detail = "Set ‹classes› to the number of classes. Labels are stored in 16 bits.";
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
     }
     if options.phone_boundaries && options.ids.is_some() {
-        let message = "A stream with ‹ids› has no boundaries of phones.";
+        let message = "A stream with ‹ids› cannot have phone boundaries.";
         let detail = "Boundaries are values of sparse samples: remove ‹ids› or ‹phone_boundaries›.";
         return Err(logic(message).with_detail(detail));
     }
     if options.phone_boundaries && options.binary {
-        let detail = "Binary labels have no boundaries of phones: remove ‹phone_boundaries›, or read the labels in text.";
+        let detail =
+            "Binary labels have no phone boundaries: remove ‹phone_boundaries›, or read the labels as text.";
         return Err(
             logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer.").with_detail(detail)
         );
@@ -199,7 +200,7 @@ impl ChunkSource for MlfDeserializer {
         on.on_pool(&self, chunk, Self::load)
     }
 
-    /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.
+    /// CNTK 2.7's label sequences have no keys, which reads as key 0.
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
     }

@@ -1,4 +1,4 @@
-//! The names of states in a label file whose lines have no classes of their own.
+//! The state names in a label file without class numbers.
 
 use super::ranges;
 use super::scan::HEADER;
@@ -8,12 +8,13 @@ use cntk_reader_core::memory::room;
 use memchr::memrchr2;
 use std::collections::BTreeSet;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 4 << 20;
 
-/// The names of all states, sorted, if the first label of the file has no class of its own; else `None`.
+/// Returns the names of all states, sorted, or `None` if the first label of the file has a class
+/// number.
 ///
-/// A line that is longer than 4 MB counts as two lines.
+/// A line longer than 4 MB counts as two lines.
 pub fn state_names(file: &DataFile) -> Result<Option<Vec<String>>> {
     let mut names = BTreeSet::new();
     let mut block = room::zeroed(BLOCK, room::FILE)?;
@@ -42,7 +43,7 @@ pub fn state_names(file: &DataFile) -> Result<Option<Vec<String>>> {
     }
 }
 
-/// The third column of a line of labels.
+/// Returns the third column of a label line.
 fn name(line: &[u8]) -> Option<&[u8]> {
     let is_label = !line.starts_with(b"\"") && line != b"." && line != HEADER;
     line.split(|&byte| byte == b' ').nth(2).filter(|name| is_label && !name.is_empty())
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_lines_without_classes() {
+    fn names_come_from_lines_without_classes() {
         let text =
             "#!MLF!#\n\"a b c.lab\"\n0 100000 s2\n100000 300000 s1 -3.5 aa\n.\n\"b.lab\"\r\n0 5 s2\n.\n";
         assert_eq!(names(text), Some(vec!["s1".to_owned(), "s2".to_owned()]));

@@ -1,9 +1,9 @@
-//! Opening label files: one table of all their utterances.
+//! Opening of label files: builds one table of all utterances.
 
 use super::LabelFile;
 use super::binary::{self, Version};
 use super::cache::Cache;
-use super::index::{Builder, Entry, Table};
+use super::index::{Builder, Entry, LabelTable};
 use super::ranges::Columns;
 use super::scan::{self, EndFinder, Event, Scanned, TextFile, Utterance};
 use crate::htk::MlfOptions;
@@ -18,13 +18,14 @@ use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Pieces that are scanned together, while those before them are added to the table.
+/// Pieces scanned in parallel while the preceding ones are added to the table.
 const WAVE: usize = 16;
 
-/// Bytes of text that may be scanned before their keys can be numbered: what is found in them has to wait in memory.
+/// Bytes of text that may be scanned before keys can be numbered: the results must wait in memory.
 const SCANNED_AHEAD: u64 = 64 << 20;
 
-/// The beginning of the first label file, scanned while the deserializer before it numbers its keys: see [`scan_ahead`].
+/// The beginning of the first label file, scanned while the preceding deserializer numbers its
+/// keys: see [`scan_ahead`].
 pub struct ScannedAhead {
     path: String,
     size: u64,
@@ -32,8 +33,8 @@ pub struct ScannedAhead {
     scanned: Vec<Scanned>,
 }
 
-/// Scans the beginning of the first file. Must be called on a thread of the pool. `None` if that is of no use or fails: then
-/// [`open`] does all of it, and returns the error.
+/// Scans the beginning of the first file. Must be called on a thread of the pool. `None` if that is
+/// pointless or fails: then [`open`] does all the work and returns the error.
 pub fn scan_ahead(options: &MlfOptions) -> Option<ScannedAhead> {
     if options.binary || options.cache_index {
         return None;
@@ -48,12 +49,12 @@ pub fn scan_ahead(options: &MlfOptions) -> Option<ScannedAhead> {
     Some(ScannedAhead { path: path.clone(), size: file.size, pieces, scanned })
 }
 
-/// Opens the files, and finds their utterances. `ahead` is what [`scan_ahead`] has found.
+/// Opens the files and finds their utterances. `ahead` is the result of [`scan_ahead`].
 pub(super) fn open(
     options: &MlfOptions,
     corpus: &Corpus,
     mut ahead: Option<ScannedAhead>,
-) -> Result<(Vec<LabelFile>, Table)> {
+) -> Result<(Vec<LabelFile>, LabelTable)> {
     if let Some(list) = &options.list {
         let bounds = options.confinement.bounds_of(list)?;
         (1..).zip(&options.files).try_for_each(|(line, path)| bounds.check(path.as_bytes(), line))?;
@@ -79,7 +80,7 @@ pub(super) fn open(
     Ok((files, table))
 }
 
-/// Opens a label file, with CNTK's words if that fails.
+/// Opens a label file. Fails with CNTK's message.
 pub(super) fn open_file(path: &str) -> Result<DataFile> {
     DataFile::open_or(path, |cause| {
         let error = Error::io("Opening failed for", path, cause);
@@ -87,7 +88,7 @@ pub(super) fn open_file(path: &str) -> Result<DataFile> {
     })
 }
 
-/// [`open_file`] for a text.
+/// Like [`open_file`], for text files.
 pub(super) fn open_text(path: &str) -> Result<DataFile> {
     open_file(path)?.into_text()
 }
@@ -120,7 +121,7 @@ fn scan_text(
 ) -> Result<()> {
     let data = file.file;
     let skipped = Repeated::new("utterances without a name or without ranges of frames, which were left out");
-    // A file that has changed in between is scanned again.
+    // A file that has changed in the meantime is scanned again.
     let ahead = ahead.filter(|ahead| ahead.path == data.path() && ahead.size == file.size);
     let (pieces, scanned) = match ahead {
         Some(ahead) => (ahead.pieces, ahead.scanned),
@@ -151,7 +152,7 @@ fn scan_pieces(file: &TextFile<'_>, pieces: &[Range<u64>]) -> Result<Vec<Scanned
     pieces.par_iter().map_init(|| (Vec::new(), EndFinder::new()), scan).collect()
 }
 
-/// Adds the utterances of a piece, whose keys are numbered now. Logs what was skipped.
+/// Numbers the keys of a piece and adds its utterances. Logs skipped ones.
 fn add_piece(
     data: &DataFile,
     piece: &Scanned,
@@ -164,13 +165,13 @@ fn add_piece(
     for (_, event) in &piece.events {
         match event {
             Event::Skipped { key, offset } => {
-                // CNTK prints the key with the number 0 if there is none.
+                // Without a key, CNTK prints the key numbered 0.
                 let (key, reason) = match key {
                     Some(key) => (quoted(key).into_owned(), "it has no ranges of frames"),
                     None => (corpus.text_of(0), "its key line is not a name in quotes"),
                 };
                 skipped.warn(|| vec![format!(
-                    "Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}. It is left out. Expected is a line \
+                    "Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}. It is left out. Expected a line \
                      with its name in quotes, and a line 'first last state ...' for each run of frames."
                 )]);
             }
@@ -194,7 +195,7 @@ fn add_piece(
     failure.map_or(Ok(()), Err)
 }
 
-/// Adds an utterance. One without frames is an error, as in CNTK.
+/// Adds an utterance. An utterance without frames is an error, as in CNTK.
 fn add(
     builder: &mut Builder,
     entry: Entry,

@@ -1,44 +1,44 @@
-//! One utterance of a text file: from its lines to a class for each frame.
+//! Parsing of one utterance of a text file to a class per frame.
 
 use super::ranges::{self, Columns, Flaw, FrameRange};
 use super::scan::key_in_quotes;
 use super::states::StateList;
 use cntk_reader_core::message::shown::quoted;
 
-/// What an utterance is read with.
+/// Parameters of the parser.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
-    /// The names of states, if lines have no classes of their own.
+    /// The state names, if lines have no class numbers.
     pub states: Option<&'a StateList>,
-    /// Classes must be less than this.
+    /// Exclusive upper bound of classes.
     pub dim: u32,
-    /// What divides the columns of a line.
+    /// The column separator of a line.
     pub columns: Columns,
 }
 
-/// Where the labels of an utterance go: one element for each of its frames.
+/// Destination of an utterance's labels: one element per frame.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     pub classes: &'a mut [u16],
-    /// Becomes 2 where a range begins; else it stays.
+    /// Set to 2 at the beginning of ranges; otherwise unchanged.
     pub boundaries: Option<&'a mut [u8]>,
 }
 
-/// Why an utterance is left out.
+/// The reason why an utterance is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Invalid {
-    /// A range does not begin where the one before it ends.
+    /// A range does not begin at the end of the preceding one.
     Gap,
-    /// The first range does not begin with frame 0.
+    /// The first range does not begin at frame 0.
     First,
-    /// The key line ends with a blank.
+    /// The key line has trailing white space.
     KeyLine(Vec<u8>),
-    /// It has other lines or frames than the index says.
+    /// It does not have the lines or frames recorded in the index.
     Length,
 }
 
 impl Invalid {
-    /// CNTK's warning, where CNTK has one.
+    /// Returns CNTK's warning, if CNTK has one.
     pub fn reason(&self, key: &str) -> String {
         match self {
             Invalid::Gap => {
@@ -50,27 +50,27 @@ impl Invalid {
                 format!("skipping sequence entry '{line}' due to it being too short or not quoted")
             }
             Invalid::Length => {
-                format!("The utterance '{key}' does not have the lines and frames that its index says")
+                format!("The utterance '{key}' does not have the lines and frames recorded in its index")
             }
         }
     }
 }
 
-/// Why loading fails.
+/// The reason why loading fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// A line cannot be read.
+    /// A line cannot be parsed.
     Line { flaw: Flaw, at: usize },
-    /// A class is too large.
+    /// A class is out of range.
     Class { class: u16, at: usize, is_text: bool },
     /// The runs of a binary file have more frames than the utterance.
     Runs { sum: usize, at: usize },
-    /// An utterance of a binary file has other bytes than before.
+    /// An utterance of a binary file changed its size.
     Short,
 }
 
-/// Reads the lines of an utterance, from its key line to the line that ends it. Fails where CNTK does, with the position of
-/// the line; an utterance that is merely invalid is `Ok(Err(..))`.
+/// Parses the lines of an utterance, from its key line to its end line. Fails where CNTK does, with
+/// the position of the line; an utterance that is merely invalid is `Ok(Err(..))`.
 pub(super) fn utterance(
     text: &[u8],
     rules: Rules<'_>,
@@ -82,7 +82,7 @@ pub(super) fn utterance(
     }
     let mut at = end + 1;
     let frames = target.classes.len() as u32;
-    // The first frame of the first range, and the frame after the last range.
+    // The first frame of the first range, and the end of the last range.
     let mut covered: Option<(u32, u32)> = None;
     let mut too_large = None;
     let mut add = |range: FrameRange, at: usize| {
@@ -95,7 +95,7 @@ pub(super) fn utterance(
         if u32::from(range.class) >= rules.dim && too_large.is_none() {
             too_large = Some(Failure::Class { class: range.class, at, is_text: true });
         }
-        // What exceeds the length that the index has is not used, as in CNTK.
+        // Frames beyond the indexed length are ignored, as in CNTK.
         let (from, to) = (range.start.min(frames) as usize, range.end.min(frames) as usize);
         target.classes[from..to].fill(range.class);
         if let Some(boundary) = target.boundaries.as_mut().and_then(|boundaries| boundaries.get_mut(from)) {
@@ -103,7 +103,7 @@ pub(super) fn utterance(
         }
         Ok(())
     };
-    // A line is read when the one after it has been found: the last one only ends the utterance.
+    // A line is parsed once the next one has been found: the last one only ends the utterance.
     let mut last: Option<(usize, &[u8])> = None;
     while at < text.len() {
         if matches!(text[at], b'\n' | b'\r') {

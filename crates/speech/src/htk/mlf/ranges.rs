@@ -1,8 +1,8 @@
-//! One line of an utterance: `start end state ...` with a list of states, `start end name class` without.
+//! A line of an utterance: `start end state ...` with a state list, `start end name class` without.
 //!
-//! Columns are separated by single blanks, and nothing else, unless [`Columns`] says otherwise. Both numbers are times in units of
-//! 100 ns if they are at least 99999 apart, else they are frames. Odd numbers mean what they mean in CNTK 2.7, which was asked for
-//! each of them.
+//! Columns are separated by single spaces, unless [`Columns`] says otherwise. The two numbers are
+//! times in units of 100 ns if they are at least 99999 apart, otherwise frames. Odd numbers have
+//! the same meaning as in CNTK 2.7, which was tested for each of them.
 
 use super::states::StateList;
 use crate::htk::MlfOptions;
@@ -10,31 +10,31 @@ use cntk_reader_core::cpu::digits::up_to_eight;
 use cntk_reader_core::message::shown::quoted;
 use std::borrow::Cow;
 
-/// Units of 100 ns in a frame.
+/// Units of 100 ns per frame.
 pub(super) const FRAME: u64 = 100_000;
 
-/// Whole numbers of this many digits are exact as `f64`.
+/// Integers with this number of digits are exact as `f64`.
 const EXACT_DIGITS: usize = 15;
 
-/// Numbers of a line that are at least this far apart are times.
+/// Numbers of a line at least this far apart are times.
 const LEAST_TIME: f64 = 99_999.0;
 
-/// What divides the columns of a line.
+/// The column separator of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Columns {
-    /// One blank (CNTK 2.0 to 2.7).
+    /// A single space (CNTK 2.0 to 2.7).
     Blank,
-    /// Any number of blanks and tabs, which may also begin and end a line (betas of CNTK 2.0).
+    /// Any number of spaces and tabs, which may also begin and end a line (betas of CNTK 2.0).
     AnyBlanks,
 }
 
 impl Columns {
-    /// What divides the columns of a file with these options.
+    /// Returns the column separator of files with these options.
     pub fn of(options: &MlfOptions) -> Columns {
         if options.quirks.takes_any_blanks { Columns::AnyBlanks } else { Columns::Blank }
     }
 
-    /// A line with one blank between its columns.
+    /// Returns the line with single spaces between its columns.
     pub fn single<'a>(self, line: &'a [u8]) -> Cow<'a, [u8]> {
         let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
         let is_odd = || {
@@ -52,18 +52,18 @@ impl Columns {
     }
 }
 
-/// The frames of a range, and its class.
+/// A range of frames with its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameRange {
     /// Its first frame.
     pub start: u32,
-    /// The frame after its last one.
+    /// Its end (exclusive).
     pub end: u32,
-    /// What all its frames are.
+    /// The class of all its frames.
     pub class: u16,
 }
 
-/// What is wrong with a line.
+/// A syntax error of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Flaw {
     Columns,
@@ -78,7 +78,7 @@ pub(super) enum Flaw {
 }
 
 impl Flaw {
-    /// CNTK's message. `offset` is the one that CNTK gives.
+    /// Returns CNTK's message. `offset` is the one that CNTK reports.
     pub fn message(&self, offset: u64) -> String {
         let text: Cow<'static, str> = match self {
             Flaw::Columns => "do not support frame range format with less than two columns.".into(),
@@ -97,11 +97,11 @@ impl Flaw {
         format!("Offset '{offset}': {text}")
     }
 
-    /// What to do about it.
+    /// Returns advice about the error.
     pub fn advice(&self) -> &'static str {
         match self {
             Flaw::Columns | Flaw::Start | Flaw::End => {
-                "A line must be two numbers and a state, separated by single blanks: neither tabs nor two blanks."
+                "A line must be two numbers and a state, separated by single spaces: neither tabs nor double spaces."
             }
             Flaw::Backwards => "A range ends where it starts, or later.",
             Flaw::TooLarge => "Frame numbers must be less than 4294967296.",
@@ -117,7 +117,7 @@ impl Flaw {
     }
 }
 
-/// First and last number of a line as frames, not yet checked, and what follows them.
+/// Start and end of a line's range in frames, not yet checked, and the rest of the line.
 #[derive(Debug)]
 pub(super) struct Bounds<'a> {
     pub start: u64,
@@ -126,7 +126,7 @@ pub(super) struct Bounds<'a> {
     rest: Option<&'a [u8]>,
 }
 
-/// Reads the first two columns of a line.
+/// Parses the first two columns of a line.
 #[inline]
 pub(super) fn bounds(line: &[u8]) -> Result<Bounds<'_>, Flaw> {
     if let Some((start, end, rest)) = usual_bounds(line, 0) {
@@ -143,7 +143,7 @@ pub(super) fn bounds(line: &[u8]) -> Result<Bounds<'_>, Flaw> {
     }
 }
 
-/// Reads a line. The state list decides which columns it has.
+/// Parses a line. Its columns depend on whether there is a state list.
 #[inline]
 pub(super) fn frame_range(line: &[u8], states: Option<&StateList>) -> Result<FrameRange, Flaw> {
     let Bounds { start, end, rest } = bounds(line)?;
@@ -173,9 +173,9 @@ pub(super) fn frame_range(line: &[u8], states: Option<&StateList>) -> Result<Fra
     Ok(FrameRange { start, end, class })
 }
 
-/// Reads the usual line of a text with a state list, two whole numbers and a known state, in a third of the time that
-/// [`frame_range`] takes for it; it begins at `at`. Returns what that returns, and where the next line begins that is not
-/// empty. `None` for all other lines, and for the last one.
+/// Fast path of [`frame_range`], three times as fast, for lines with two integers and a known
+/// state. The line begins at `at`. Returns the range and the offset of the next nonempty line.
+/// `None` for all other lines, and for the last one.
 #[inline]
 pub(super) fn usual_line(text: &[u8], at: usize, states: &StateList) -> Option<(FrameRange, usize)> {
     let is_break = |byte: u8| matches!(byte, b'\n' | b'\r');
@@ -194,19 +194,20 @@ pub(super) fn usual_line(text: &[u8], at: usize, states: &StateList) -> Option<(
     Some((FrameRange { start, end, class }, next))
 }
 
-/// The first two columns of a line that begins at `at`, as frames, and where the third one begins, if they are the usual whole
-/// numbers.
+/// Parses the first two columns of the line at `at`, as frames, if they are usual integers. Also
+/// returns the offset of the third column.
 #[inline]
 fn usual_bounds(text: &[u8], at: usize) -> Option<(u64, u64, usize)> {
     let (start, at) = usual_number(text, at)?;
     let (end, at) = usual_number(text, at)?;
-    // With so few digits whole numbers give what rounding of fractions gives in `bounds`.
+    // With so few digits, integer arithmetic matches the rounding of fractions in `bounds`.
     let is_time = end.saturating_sub(start) >= LEAST_TIME as u64;
     let frame = |number: u64| if is_time { (number + FRAME / 2) / FRAME } else { number };
     Some((frame(start), frame(end), at))
 }
 
-/// A number of one to 15 digits that begins at `at`, and where the column begins that a blank divides from it.
+/// Parses a number of one to 15 digits at `at`. Also returns the offset of the next column, after a
+/// space.
 #[inline]
 fn usual_number(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let (mut number, count) = up_to_eight(text.get(at..)?)?;
@@ -221,7 +222,7 @@ fn usual_number(text: &[u8], at: usize) -> Option<(u64, usize)> {
     (count > 0 && text[end] == b' ').then_some((number, end + 1))
 }
 
-/// The number that begins the first column, and the other columns.
+/// Parses the number at the beginning of the first column. Also returns the other columns.
 #[inline]
 fn column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     let mut number = 0;
@@ -238,7 +239,7 @@ fn column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     any_column(text)
 }
 
-/// [`column()`] for numbers of every kind.
+/// Slow path of [`column()`] for numbers of every kind.
 #[cold]
 fn any_column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     match memchr::memchr(b' ', text) {
@@ -247,7 +248,8 @@ fn any_column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
     }
 }
 
-/// The decimal number that a text begins with; what follows it does not matter. `None` also if it is too large for an `f64`.
+/// Parses the decimal number at the beginning of a text; the rest is ignored. `None` also if it is
+/// too large for an `f64`.
 fn number(text: &[u8]) -> Option<f64> {
     let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let special =
@@ -281,7 +283,7 @@ fn number(text: &[u8]) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// A number without its decimals, as x86-64 processors make one of 64 bits: negative numbers become large ones, infinite
+/// Truncates a number to 64 bits like x86-64 processors: negative numbers become large, infinite
 /// ones 0.
 #[inline]
 fn whole(number: f64) -> u64 {
@@ -292,7 +294,8 @@ fn whole(number: f64) -> u64 {
 #[cold]
 fn odd_whole(number: f64) -> u64 {
     const TOP: u64 = 1 << 63;
-    // Above 2^63 the processor converts what exceeds it; what it cannot convert becomes the smallest signed number.
+    // From 2^63 on, the compiled code converts the excess; values that cannot be converted become
+    // the smallest signed number.
     match number - TOP as f64 {
         above if (0.0..TOP as f64).contains(&above) => above as u64 ^ TOP,
         above if above >= 0.0 => 0,
@@ -300,7 +303,7 @@ fn odd_whole(number: f64) -> u64 {
     }
 }
 
-/// The class that a text begins with; what follows it does not matter.
+/// Parses the class at the beginning of a text; the rest is ignored.
 fn class_number(text: &[u8]) -> Result<u16, Flaw> {
     let negative = text.first() == Some(&b'-');
     let digits = &text[usize::from(matches!(text.first(), Some(b'+' | b'-')))..];

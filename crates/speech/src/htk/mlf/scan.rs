@@ -1,8 +1,10 @@
-//! The index pass over a text file: where each utterance lies, its key, and how many frames it says it has.
+//! The index pass over a text file: finds the position, key and claimed number of frames of each
+//! utterance.
 //!
-//! A file is cut into pieces that are scanned in parallel. Which lines end an utterance depends on what precedes them: a line
-//! `.` where a key line should be is itself a (bad) key line, and does not end anything. So pieces begin only after a line
-//! `.` whose predecessor is an ordinary line: whatever came before, such a line ends an utterance.
+//! A file is divided into pieces that are scanned in parallel. Whether a line ends an utterance
+//! depends on the preceding lines: a line `.` in place of a key line is itself a (bad) key line and
+//! ends nothing. So pieces begin only after a line `.` that follows an ordinary line: such a line
+//! ends an utterance whatever came before.
 
 use super::ranges::{self, Columns, Flaw};
 use cntk_reader_core::file::DataFile;
@@ -15,49 +17,51 @@ use memchr::memmem::Finder;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The line that a file begins with.
+/// The first line of a file.
 pub(super) const HEADER: &[u8] = b"#!MLF!#";
 
-/// Bytes of a piece, about: few enough that they stay in a core's cache between reading and scanning.
+/// Approximate size of a piece, small enough to stay in a core's cache between reading and
+/// scanning.
 const PIECE: u64 = 512 << 10;
 
-/// Bytes in which the beginning of a piece is looked for first.
+/// Bytes first searched for the beginning of a piece.
 const FIRST_LOOK: usize = 8 << 10;
 
-/// Where an utterance lies, and what the index pass found out about it.
+/// The position and index data of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Utterance {
     /// Offset of its key line.
     pub offset: u64,
-    /// Bytes from its key line to the line that ends it, with both.
+    /// Bytes from its key line to its end line, inclusive.
     pub size: u32,
     /// The end frame of its last range.
     pub frames: u32,
-    /// Where its key ends in [`Scanned::keys`]. It begins where the key before it ends.
+    /// End of its key in [`Scanned::keys`]. It begins at the end of the preceding key.
     pub key_end: usize,
 }
 
-/// Something that was wrong.
+/// A problem found by the scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An utterance without ranges, or with a bad key line (`key` is `None`): it is left out.
+    /// An utterance without ranges, or with a bad key line (`key` is `None`). It is skipped.
     Skipped { key: Option<Vec<u8>>, offset: u64 },
-    /// Number of frames that cannot be read.
+    /// A line whose frame numbers cannot be parsed.
     Failed { flaw: Flaw, key: Vec<u8>, line: u64, after: u64 },
 }
 
-/// What scanning a piece found, in the order of the file.
+/// The result of scanning a piece, in file order.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
     pub utterances: Vec<Utterance>,
-    /// The keys of `utterances`, one after the other.
+    /// The keys of `utterances`, concatenated.
     pub keys: Vec<u8>,
-    /// Each with the number of utterances before it. A failure is the last one, and ends the piece.
+    /// Events, each with the number of preceding utterances. A failure is the last event, and ends
+    /// the piece.
     pub events: Vec<(usize, Event)>,
 }
 
 impl Scanned {
-    /// The keys of the utterances.
+    /// Returns the keys of the utterances.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let mut start = 0;
         self.utterances.iter().map(move |utterance| {
@@ -68,12 +72,12 @@ impl Scanned {
     }
 }
 
-/// A text file that is scanned.
+/// A text file to scan.
 pub(super) struct TextFile<'a> {
     pub file: &'a DataFile,
     /// Its size when it was opened.
     pub size: u64,
-    /// What divides the columns of its lines.
+    /// The column separator of its lines.
     pub columns: Columns,
 }
 
@@ -100,7 +104,7 @@ impl TextFile<'_> {
         Err(error.at(start, self.file.line_at(start)))
     }
 
-    /// Where the first line that is not empty begins; a file may have none.
+    /// Returns the offset of the first nonempty line, if any.
     fn first_text(&self) -> Result<Option<u64>> {
         let mut head = vec![0; FIRST_LOOK];
         let mut at = self.file.text_start();
@@ -116,12 +120,12 @@ impl TextFile<'_> {
         }
     }
 
-    /// Cuts the file into pieces, each of which begins with a key line. Runs on the pool.
+    /// Divides the file into pieces that begin with a key line. Runs on the pool.
     pub fn pieces(&self) -> Result<Vec<Range<u64>>> {
         self.pieces_of(PIECE)
     }
 
-    /// [`TextFile::pieces`] of another size.
+    /// Like [`TextFile::pieces`], with another size.
     pub fn pieces_of(&self, size: u64) -> Result<Vec<Range<u64>>> {
         let blocks = 1..self.size.div_ceil(size);
         let begins = blocks.into_par_iter().map(carried(|block| {
@@ -145,7 +149,8 @@ impl TextFile<'_> {
         }
     }
 
-    /// The first offset after `from` at which an utterance is sure to begin, if it is found before `to`.
+    /// Returns the first offset after `from` at which an utterance certainly begins, if it is
+    /// before `to`.
     fn sure_start(&self, from: u64, to: u64) -> Result<Option<u64>> {
         let most = (to - from) as usize;
         let mut look = FIRST_LOOK.min(most);
@@ -174,13 +179,13 @@ impl TextFile<'_> {
     }
 }
 
-/// A line without the carriage return that is left of its line break.
+/// Strips the carriage return of a line break.
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Where in a text, which may begin inside a line, an utterance is sure to begin: after a line `.` that follows an ordinary
-/// line.
+/// Returns where in a text, which may begin inside a line, an utterance certainly begins: after a
+/// line `.` that follows an ordinary line.
 fn sure_start(text: &[u8]) -> Option<usize> {
     let first = memchr::memchr(b'\n', text)? + 1;
     let mut start = first;
@@ -197,16 +202,17 @@ fn sure_start(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Finds the lines that end utterances.
+/// A searcher for lines that end utterances.
 pub(super) struct EndFinder(Finder<'static>);
 
 impl EndFinder {
-    /// A finder.
+    /// Creates a finder.
     pub fn new() -> EndFinder {
         EndFinder(Finder::new(b"\n."))
     }
 
-    /// The first line `.` after the line break at or after `from`: where that line begins, and where the next one does.
+    /// Finds the first line `.` after the line break at or after `from`. Returns its offset and
+    /// that of the next line.
     fn find(&self, text: &[u8], mut from: usize) -> Option<(usize, usize)> {
         loop {
             let dot = from + self.0.find(&text[from..])? + 1;
@@ -220,18 +226,18 @@ impl EndFinder {
     }
 }
 
-/// An utterance as it lies in a text.
+/// An utterance found in a text.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
-    /// Its key; `None` if the key line is not one.
+    /// Its key; `None` if the key line is invalid.
     pub key: Option<&'a [u8]>,
-    /// From its key line to the line that ends it, with both.
+    /// The range from its key line to its end line, inclusive.
     pub place: Range<usize>,
-    /// Its last line before the one that ends it, and where it begins.
+    /// Its last line before the end line, with its offset.
     pub last: Option<(usize, &'a [u8])>,
 }
 
-/// The utterance that begins at or after `from`. What follows the last line `.` is none.
+/// Finds the next utterance at or after `from`. Text after the last line `.` is ignored.
 pub(super) fn next_utterance<'a>(text: &'a [u8], mut from: usize, ends: &EndFinder) -> Option<Found<'a>> {
     let (key_line, body) = loop {
         let end = from + memchr::memchr(b'\n', &text[from..])?;
@@ -245,12 +251,12 @@ pub(super) fn next_utterance<'a>(text: &'a [u8], mut from: usize, ends: &EndFind
     Some(Found { key: key_of(key_line), place: from..end, last: last_line(text, body + 1, dot) })
 }
 
-/// Whether a text consists of empty lines and headers.
+/// Returns whether a text consists of empty lines and headers only.
 pub(super) fn is_blank(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'\n').map(without_return).all(|line| line.is_empty() || line == HEADER)
 }
 
-/// The last line that is not empty, between the beginning of a line and that of another.
+/// Returns the last nonempty line between the beginnings of two lines.
 fn last_line(text: &[u8], first: usize, end: usize) -> Option<(usize, &[u8])> {
     let mut end = end;
     while end > first {
@@ -265,14 +271,15 @@ fn last_line(text: &[u8], first: usize, end: usize) -> Option<(usize, &[u8])> {
     None
 }
 
-/// The key of a key line: what is in the quotes, without `*/` in front and without the last dot and what follows it.
+/// Returns the key of a key line: the text in quotes, without a leading `*/` and without the last
+/// dot and everything after it.
 fn key_of(line: &[u8]) -> Option<&[u8]> {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'\x0b';
     let end = line.iter().rposition(|byte| !is_blank(byte))? + 1;
     key_in_quotes(&line[..end])
 }
 
-/// [`key_of`] for a line without white space at its end.
+/// Like [`key_of`], for a line without trailing white space.
 pub(super) fn key_in_quotes(line: &[u8]) -> Option<&[u8]> {
     let [b'"', name @ .., b'"'] = line else { return None };
     if name.is_empty() {
@@ -304,7 +311,8 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder, columns: Columns)
                 let utterance = Utterance {
                     offset: start,
                     size: place.len() as u32,
-                    // The lowest 32 bits, as CNTK takes them; loading the utterance reports what is wrong with the others.
+                    // The lowest 32 bits, as in CNTK; loading the utterance reports invalid upper
+                    // bits.
                     frames: bounds.end as u32,
                     key_end: scanned.keys.len(),
                 };

@@ -1,4 +1,4 @@
-//! The list of states (`labelMappingFile`): the class of each state name is its place in the list.
+//! The state list (`labelMappingFile`): the class of each state is its position in the list.
 
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::memory::room::{self, Use};
@@ -8,20 +8,21 @@ use cntk_reader_core::{Error, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-/// The names of states, and how they are found.
+/// Memory for the names of states.
 const STATES: Use =
-    Use { of: "the list of states", advice: "Expected is one name of a state in each line: check the path." };
+    Use { of: "the list of states", advice: "Expected one state name per line: check the path." };
 
-/// Names of states, and the class of each.
+/// The names of states, with a lookup of their classes.
 #[derive(Debug)]
 pub struct StateList {
     /// The file's content.
     text: Vec<u8>,
-    /// Where in `text` the name of each class is.
+    /// The range in `text` of each class's name.
     names: Vec<Range<u32>>,
-    /// A hash table with open addressing. The number of slots is a power of two, and at most half of them are taken.
+    /// A hash table with open addressing. The number of slots is a power of two, and at most half
+    /// of them are used.
     slots: Vec<Slot>,
-    /// Seed of the hash. It is random, so that no list can be prepared whose names all collide.
+    /// Random seed of the hash, so that no one can prepare a list whose names all collide.
     seed: u64,
 }
 
@@ -35,7 +36,7 @@ struct Slot {
 const FREE: u32 = u32::MAX;
 
 impl StateList {
-    /// Reads a list: one name a line, whatever the line breaks are; empty lines do not count.
+    /// Reads a list: one name per line, with any line breaks; empty lines do not count.
     ///
     /// CNTK 2.7 loses the last state if no line break follows it. Here it counts.
     pub fn read(path: &str) -> Result<StateList> {
@@ -47,8 +48,8 @@ impl StateList {
         })?;
         let size = file.size()?;
         if size >= FREE.into() {
-            let message = format!("The state list '{path}' has {size} bytes; 4 GB are the limit.");
-            let detail = "Expected is one name of a state in each line: check the path.";
+            let message = format!("The state list '{path}' has {size} bytes, but at most 4 GB are possible.");
+            let detail = "Expected one state name per line: check the path.";
             return Err(Error::data(message).with_detail(detail).in_file(path));
         }
         let text = file.read_text(room::FILE)?;
@@ -66,12 +67,12 @@ impl StateList {
         Ok(list)
     }
 
-    /// The file's content.
+    /// Returns the file's content.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// A list with this content; fails with the name that it has twice, and with the offset of the second one.
+    /// Parses a list. Fails with a repeated name and the offset of its second occurrence.
     pub(super) fn from_text(text: Vec<u8>) -> Result<std::result::Result<StateList, (Vec<u8>, u64)>> {
         let mut names = Vec::new();
         let mut start = 0;
@@ -99,18 +100,18 @@ impl StateList {
         Ok(Ok(list))
     }
 
-    /// Number of states.
+    /// Returns the number of states.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The name of a class.
+    /// Returns the name of a class.
     pub(crate) fn name(&self, class: u32) -> Option<&[u8]> {
         let Range { start, end } = self.names.get(class as usize)?;
         Some(&self.text[*start as usize..*end as usize])
     }
 
-    /// The class of a name.
+    /// Returns the class of a name.
     #[inline]
     pub(crate) fn class(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hash(name);
@@ -127,18 +128,19 @@ impl StateList {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of_val(&*self.names) + size_of_val(&*self.slots)
     }
 
-    /// The slot at which the search for a hash begins.
+    /// Returns the slot at which the search for a hash begins.
     #[inline]
     fn place(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// Hashes a name eight bytes at a time. The 128-bit product, folded to 64 bits, lets every bit affect every other.
+    /// Hashes a name eight bytes at a time. The 128-bit product, folded to 64 bits, lets every bit
+    /// affect every other.
     #[inline]
     fn hash(&self, name: &[u8]) -> u32 {
         let fold = |hash: u64, word: u64| {

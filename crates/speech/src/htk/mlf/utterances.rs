@@ -1,4 +1,4 @@
-//! The utterances of a label file one after the other, for conversions.
+//! Iteration over the utterances of a label file, for conversions.
 
 use super::binary::{self, Version};
 use super::index::{Entry, LONGEST};
@@ -21,14 +21,15 @@ use std::ops::Range;
 pub struct UtteranceLabels {
     /// Its key.
     pub key: Vec<u8>,
-    /// One class for each frame.
+    /// One class per frame.
     pub classes: Vec<u16>,
     /// Offset of the utterance in the file.
     pub offset: u64,
 }
 
-/// Goes through the utterances of a label file in their order, text or binary. Text without classes of its own needs the
-/// list of `states`. An utterance that is invalid is logged and left out; what a deserializer fails at is an error.
+/// Iterates over the utterances of a text or binary label file, in order. Text without class
+/// numbers needs the state list `states`. Invalid utterances are logged and skipped; anything that
+/// a deserializer fails on is an error.
 ///
 /// Must be called on a thread of the library's pool; the iterator may be used on any thread.
 pub fn utterances<'a>(path: &str, is_binary: bool, states: Option<&'a StateList>) -> Result<Utterances<'a>> {
@@ -41,33 +42,38 @@ pub fn utterances<'a>(path: &str, is_binary: bool, states: Option<&'a StateList>
             places.push_back((key.to_vec(), entry));
             Ok(())
         })?;
-        Source::Binary { version, places }
+        UtteranceSource::Binary { version, places }
     } else {
         let text = TextFile { file: &file, size: file.size()?, columns: Columns::Blank };
         text.check_header()?;
-        Source::Text { pieces: text.pieces()?.into(), piece: 0..0, at: 0, ends: Box::new(EndFinder::new()) }
+        UtteranceSource::Text {
+            pieces: text.pieces()?.into(),
+            piece: 0..0,
+            at: 0,
+            ends: Box::new(EndFinder::new()),
+        }
     };
     let skipped = Repeated::new("utterances that could not be read and were left out");
     Ok(Utterances { file, states, source, text: Vec::new(), skipped })
 }
 
-/// See [`utterances`].
+/// The iterator returned by [`utterances`].
 pub struct Utterances<'a> {
     file: DataFile,
     states: Option<&'a StateList>,
-    source: Source,
-    /// The piece of a text file that is read, or the utterance of a binary one.
+    source: UtteranceSource,
+    /// The current piece of a text file, or the current utterance of a binary one.
     text: Vec<u8>,
-    /// Utterances that were left out.
+    /// Utterances that were skipped.
     skipped: Repeated,
 }
 
-enum Source {
+enum UtteranceSource {
     Text {
         pieces: VecDeque<Range<u64>>,
-        /// The piece that is in memory.
+        /// The piece in memory.
         piece: Range<u64>,
-        /// Where in the piece the next utterance is looked for.
+        /// Offset in the piece from which to search for the next utterance.
         at: usize,
         ends: Box<EndFinder>,
     },
@@ -78,27 +84,27 @@ enum Source {
 }
 
 impl Utterances<'_> {
-    /// Bytes of the file that are done, and all of them.
+    /// Returns the number of processed bytes, and the size of the file.
     pub fn progress(&self) -> (u64, u64) {
         let size = self.file.size().unwrap_or(0);
         let done = match &self.source {
-            Source::Text { piece, at, .. } => piece.start + *at as u64,
-            Source::Binary { places, .. } => places.front().map_or(size, |(_, entry)| entry.offset),
+            UtteranceSource::Text { piece, at, .. } => piece.start + *at as u64,
+            UtteranceSource::Binary { places, .. } => places.front().map_or(size, |(_, entry)| entry.offset),
         };
         (done, size)
     }
 
-    /// There is nothing left.
+    /// Reports skipped utterances at the end of the file.
     fn end(&self) -> Option<UtteranceLabels> {
         self.skipped.summarize(self.file.path());
         None
     }
 
-    /// The next utterance that is valid.
+    /// Returns the next valid utterance.
     fn advance(&mut self) -> Result<Option<UtteranceLabels>> {
         loop {
             let (key, entry, result, classes) = match &mut self.source {
-                Source::Text { pieces, piece, at, ends } => {
+                UtteranceSource::Text { pieces, piece, at, ends } => {
                     let size = (piece.end - piece.start) as usize;
                     let Some(found) = scan::next_utterance(&self.text[..size], *at, ends) else {
                         let Some(next) = pieces.pop_front() else { return Ok(self.end()) };
@@ -130,7 +136,7 @@ impl Utterances<'_> {
                     let result = parse::utterance(&self.text[found.place], rules, target);
                     (room::copy(key, room::CONVERSION)?, entry, result, classes)
                 }
-                Source::Binary { version, places } => {
+                UtteranceSource::Binary { version, places } => {
                     let Some((key, entry)) = places.pop_front() else { return Ok(self.end()) };
                     room::resize(&mut self.text, entry.size as usize, 0, room::FILE)?;
                     self.file.read_exact_at(entry.offset, &mut self.text)?;
@@ -148,8 +154,8 @@ impl Utterances<'_> {
                 Ok(Ok(())) => {
                     let frames = entry.frames;
                     self.skipped.warn(|| vec![format!(
-                        "Cannot parse the utterance '{text}' at offset {} of '{}': it has {frames} frames, and {LONGEST} are the \
-                         limit. It is left out.",
+                        "Cannot parse the utterance '{text}' at offset {} of '{}': it has {frames} frames, but at most {LONGEST} are \
+                         possible. It is left out.",
                         entry.offset,
                         self.file.path()
                     )]);
@@ -173,7 +179,7 @@ impl Utterances<'_> {
     }
 }
 
-/// The frames of an utterance that are kept.
+/// Returns the number of frames kept for an utterance.
 fn kept_frames(entry: Entry) -> usize {
     if entry.frames > LONGEST { 0 } else { entry.frames as usize }
 }

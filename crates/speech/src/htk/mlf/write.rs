@@ -1,4 +1,4 @@
-//! Writing label files as text.
+//! Writing of label files as text.
 
 use super::ranges::FRAME;
 use super::scan::HEADER;
@@ -6,10 +6,11 @@ use super::states::StateList;
 use cntk_reader_core::message::shown::quoted;
 use std::io::{self, Write};
 
-/// Writes a label file as text: for each run of equal classes one line, with times in units of 100 ns at 10 ms a frame.
+/// A writer of text label files: one line per run of equal classes, with times in units of 100 ns
+/// at 10 ms per frame.
 ///
-/// With a list of states a line is `start end state`. Without one it is `start end class class`, which needs no list to be
-/// read: the name in the third column is the number as well.
+/// With a state list a line is `start end state`. Without one it is `start end class class`, which
+/// can be read without a list: the name in the third column is the number as well.
 pub struct MlfWriter<'a, W: Write> {
     out: W,
     states: Option<&'a StateList>,
@@ -23,8 +24,8 @@ impl<'a, W: Write> MlfWriter<'a, W> {
         Ok(MlfWriter { out, states })
     }
 
-    /// Writes an utterance of one class a frame. Fails without writing anything of it if it has no frames, if its key would
-    /// be another one when it is read, or if a class is not in the list of states.
+    /// Writes an utterance with one class per frame. Fails without writing anything if it has no
+    /// frames, if its key would not be read back, or if a class is not in the state list.
     pub fn utterance(&mut self, key: &[u8], classes: &[u16]) -> io::Result<()> {
         let refuse = |reason: &str| {
             let key = quoted(key);
@@ -43,7 +44,7 @@ impl<'a, W: Write> MlfWriter<'a, W> {
         if let Some(class) = classes.iter().find(unknown) {
             return refuse(&format!("has the class {class}, for which the list of states has no name"));
         }
-        // The last dot and what follows it are no part of the key.
+        // The last dot and the text after it are not part of the key.
         self.out.write_all(b"\"")?;
         if key.starts_with(b"*/") {
             self.out.write_all(b"*/")?;
@@ -64,7 +65,7 @@ impl<'a, W: Write> MlfWriter<'a, W> {
         self.out.write_all(b".\n")
     }
 
-    /// Flushes and gives back the output.
+    /// Flushes and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

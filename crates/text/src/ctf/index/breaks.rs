@@ -1,4 +1,5 @@
-//! The line breaks of a block, found 64 bytes at a time: a search for each would take longer than short lines take to read.
+//! Line breaks of a block, found 64 bytes at a time: a separate search for each would take longer
+//! than reading short lines.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 
@@ -7,12 +8,12 @@ pub(super) struct Breaks<'a> {
     block: &'a [u8],
     /// Start of the next 64 bytes.
     at: usize,
-    /// One bit for each line break among the 64 bytes before `at`, less those that were returned.
+    /// One bit for each line break among the 64 bytes before `at`, except those already returned.
     mask: u64,
 }
 
 impl<'a> Breaks<'a> {
-    /// The line breaks from position `from` on.
+    /// Iterates over the line breaks from position `from` on.
     #[inline]
     pub fn new(block: &'a [u8], from: usize) -> Self {
         Breaks { block, at: from, mask: 0 }
@@ -45,8 +46,8 @@ impl Iterator for Breaks<'_> {
 fn mask_of(bytes: &[u8; 64]) -> u64 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
     let quarter = |i: usize| {
-        // SAFETY: `i` is 0 to 3, so bytes 16 * i to 16 * i + 15 lie within the array of 64. The load needs no alignment, and
-        // every x86-64 processor has SSE2.
+        // SAFETY: `i` is 0 to 3, so bytes 16 * i to 16 * i + 15 lie within the array of 64. The
+        // load needs no alignment, and every x86-64 processor has SSE2.
         let bits = unsafe {
             let bytes = _mm_loadu_si128(bytes.as_ptr().add(16 * i).cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\n' as i8)))

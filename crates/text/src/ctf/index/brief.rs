@@ -1,8 +1,9 @@
-//! What an index cache says of a file without being loaded: in milliseconds, however large the file is.
+//! Facts about a file from its index cache, without loading the cache: in milliseconds, whatever
+//! the size of the file.
 
 use super::IndexOptions;
 use super::cache::{Cache, CacheState, Checked, HEADER, OpenCache, RECORD, Refusal, words};
-use super::source::Source;
+use super::source::SourceFile;
 use super::start::Start;
 use cntk_reader_core::Result;
 use cntk_reader_core::corpus::Corpus;
@@ -10,7 +11,7 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::runtime::cancel::carried;
 use rayon::prelude::*;
 
-/// What a cache says in brief.
+/// Summary of an index cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexBrief {
     /// Path of the cache.
@@ -19,31 +20,31 @@ pub struct IndexBrief {
     pub bytes: u64,
     /// Number of sequences.
     pub sequences: u64,
-    /// Number of chunks; about, if there are very many.
+    /// Number of chunks; approximate if there are very many.
     pub chunks: u64,
-    /// Lengths of the sequences, or of some of them from all over the file.
+    /// Lengths of the sequences, or of a sample of them from all over the file.
     pub lengths: Vec<u32>,
 }
 
-/// Sequences of larger caches are not all looked at.
+/// Number of sequences up to which all of them are read.
 const ALL: usize = 1 << 18;
 
-/// Places of a larger cache that are looked at, and sequences at each.
+/// Number of places of a larger cache that are read, and of sequences at each.
 const PLACES: usize = 256;
 const PLACE: usize = 256;
 
-/// Chunks are counted if there are no more, about.
+/// Approximate number of chunks up to which they are counted.
 const COUNTED: u64 = 10_000;
 
-/// The path of the cache of a file, whether or not it is there, and its state. `None` if there can be no cache, because keys are
-/// numbered anew by each process.
+/// Returns the path of a file's cache, whether it exists or not, and its state. `None` if there can
+/// be no cache, because each process numbers the keys anew.
 pub fn state(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<(String, CacheState)> {
     let cache = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus)?;
     let state = CacheState::of(open(file, &cache, options, corpus));
     Some((cache.path().to_owned(), state.unwrap_or(CacheState::Unfit("the data cannot be read"))))
 }
 
-/// What the cache of a file says, if there is one that fits the file at its ends.
+/// Summarizes the cache of a file, if there is one that fits the file at its ends.
 pub fn brief(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Option<IndexBrief>> {
     let Some(cache) = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus) else {
         return Ok(None);
@@ -73,13 +74,13 @@ struct Records {
     by_line: bool,
 }
 
-/// Opens a cache that fits the file at its ends.
+/// Opens a cache if it fits the file at its ends.
 fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Checked<Records> {
-    let source = Source::new(data)?;
+    let source = SourceFile::new(data)?;
     let OpenCache { file, sequences: count, .. } = cache.open(&source)?;
     let start = Start::read(&source, options, corpus)?;
     let records = Records { file, count, by_line: start.by_line };
-    // Lines that lack the main stream belong to no sequence, and may stand at the ends of the file.
+    // Lines without the main stream belong to no sequence, and may be at the ends of the file.
     let fits = match (count.checked_sub(1), &options.main_stream) {
         (Some(last), None) => {
             let (first, last) = (records.get(0)?, records.get(last)?);
@@ -117,7 +118,7 @@ impl Records {
         Ok(Record::of(&bytes))
     }
 
-    /// Lengths of all sequences, or of some from all over the file.
+    /// Returns the lengths of all sequences, or of a sample of them from all over the file.
     fn lengths(&self) -> Result<Vec<u32>> {
         let (places, size) = match self.count {
             count if count <= ALL => (1, count),
@@ -134,7 +135,8 @@ impl Records {
         Ok(places?.concat())
     }
 
-    /// Number of chunks of this size, cut as an index cuts them: a chunk ends before the sequence that would make it larger.
+    /// Returns the number of chunks of this size, cut as an index cuts them: a chunk ends before
+    /// the sequence that would make it larger.
     fn chunks(&self, size: u64) -> Result<u64> {
         let (mut chunks, mut first) = (0, 0);
         while first < self.count {
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_is_what_the_index_has() {
+    fn brief_matches_the_index() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
         let path = path.to_str().expect("a path");
@@ -193,7 +195,7 @@ mod tests {
                 let expected = if with_ids { chunks.iter().map(|chunk| chunk.samples).sum() } else { 1 };
                 assert_eq!(samples, expected);
             }
-            // Another file in its place: the cache does not fit, however old it is.
+            // Replaced by another file: the cache does not fit, whatever its age.
             std::fs::write(path, "1 |x 1\n").expect("writing");
             let file = DataFile::open(path).expect("a file");
             let changed = state(&file, &options(100), &corpus).map(|(_, state)| state);

@@ -1,24 +1,29 @@
-//! The index cache: CNTK's file beside the data. It is used only if it fits the data, and written if there was none that did.
+//! The index cache: CNTK's file beside the data. A cache is used only if it fits the data;
+//! otherwise it is written again.
 //!
-//! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or the index is built anew:
+//! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or
+//! the index is rebuilt:
 //! - records ascend, do not overlap, lie inside the file, and have bytes and samples;
 //! - without a main stream they cover the file from its first sequence to its end, without gaps;
-//! - in line mode keys are line numbers: they count up, and skip lines exactly where bytes were left out;
-//! - with a main stream, what lies before the first record and after the last one is scanned again, together with these
-//!   two records, and must give them and nothing else;
+//! - in line mode keys are line numbers: they count up, and skip lines exactly where bytes were
+//!   left out;
+//! - with a main stream, the text before the first record and after the last one is scanned again
+//!   together with these two records, and must yield exactly these;
 //! - some records in between must start a line, with their id;
-//! - the data have the size and the time of change that the cache records of them.
+//! - the data has the size and the modification time that the cache records.
 //!
-//! The last is a record of this library's own after CNTK's, see [`index_cache`]. Caches that CNTK wrote lack it; of these the ids of all sequences are compared when chunks are loaded
-//! ([`super::Index::check_ids`]), so that what this does not detect is a file without ids whose inside was changed in the second in
-//! which CNTK indexed it, or was replaced by an older one, at the same size.
+//! Size and modification time are in a record that this library adds after CNTK's, see
+//! [`index_cache`]. Caches written by CNTK lack it; for these the ids of all sequences are compared
+//! when chunks are loaded ([`super::Index::check_ids`]). One case goes undetected: a file without
+//! ids that, at the same size, was replaced by an older one, or changed inside in the very second
+//! in which CNTK indexed it.
 
 use super::IndexOptions;
 use super::indexer::Scan;
 use super::number::Digits;
-use super::source::Source;
+use super::source::SourceFile;
 use super::start::Start;
-use super::table::{Builder, Record, Table};
+use super::table::{IndexTable, Record, TableBuilder};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::{DataFile, FileState};
 use cntk_reader_core::format::index_cache;
@@ -30,11 +35,11 @@ use cntk_reader_core::{ErrorKind, Result};
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Records that are read or written at once.
+/// Number of records read or written at once.
 const BLOCK: usize = 16 << 10;
-/// Number of records, spread over the file, that are compared with it.
+/// Number of records, spread over the file, that are compared with the file.
 const PROBES: usize = 32;
-/// Without a main stream, a first or last sequence of more bytes is not scanned again.
+/// Without a main stream, a first or last sequence with more bytes is not scanned again.
 const LONGEST_SCANNED: u64 = 16 << 20;
 
 /// The cache of a file.
@@ -47,29 +52,29 @@ pub(super) struct OpenCache {
     pub file: DataFile,
     /// Number of records.
     pub sequences: usize,
-    /// It records the state of its data, which is the present one.
+    /// Whether it records the state of its data, which is the present state.
     pub knows_data: bool,
 }
 
 /// Whether an index cache can be used.
 ///
-/// [`IndexCache::state`](super::IndexCache::state) reads all of the cache for it;
-/// `InspectedMember::index_cache` looks at its header and at the ends of the data, which
-/// takes no time.
+/// [`IndexCache::state`](super::IndexCache::state) reads the whole cache to find out;
+/// `InspectedMember::index_cache` reads only its header and the ends of the data, which takes no
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheState {
-    /// It fits the data.
+    /// The cache fits the data.
     Fits,
-    /// There is none.
+    /// There is no cache.
     Missing,
-    /// It is older than the data.
+    /// The cache is older than the data.
     Outdated,
-    /// It does not fit the data: why.
+    /// The cache does not fit the data, for this reason.
     Unfit(&'static str),
 }
 
-/// Why a cache is not used, or an error that has nothing to do with the cache.
+/// Why a cache is not used, or an error unrelated to the cache.
 pub(super) enum Refusal {
     Missing,
     Outdated,
@@ -86,7 +91,7 @@ impl From<cntk_reader_core::Error> for Refusal {
 }
 
 impl CacheState {
-    /// Its name in results of programs: `fits`, `missing`, `outdated` or `unfit`.
+    /// Name of the state in results of programs: `fits`, `missing`, `outdated` or `unfit`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,7 +102,7 @@ impl CacheState {
         }
     }
 
-    /// The state of a cache that was checked.
+    /// Returns the state of a cache from the result of checking it.
     pub(super) fn of<T>(checked: Checked<T>) -> Result<CacheState> {
         match checked {
             Ok(_) => Ok(CacheState::Fits),
@@ -110,8 +115,9 @@ impl CacheState {
 }
 
 impl Cache {
-    /// The cache beside a file, if one is asked for. There is none with symbolic keys, whose numbers differ from process to
-    /// process, nor of a file that is not in the file system. That of a compressed file has the offsets of the unpacked data.
+    /// Returns the cache beside a file, if one is wanted. Symbolic keys have none, because their
+    /// numbers differ between processes; nor has a file outside the file system. The cache of a
+    /// compressed file has the offsets of the unpacked data.
     pub fn beside(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
         if !options.cache || matches!(corpus, Corpus::Symbolic(_)) || !file.is_local() {
             return None;
@@ -127,21 +133,22 @@ impl Cache {
         Some(Cache { path })
     }
 
-    /// Its path, whether or not it is there.
+    /// Path of the cache, whether it exists or not.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether it can be used.
+    /// Checks whether the cache can be used.
     pub fn state(&self, scan: &Scan<'_>, start: &Start) -> Result<CacheState> {
         CacheState::of(self.try_load(scan, start, u64::MAX))
     }
 
-    /// Opens a cache that is not older than its data, and checks its header and its record of the data.
-    pub fn open(&self, source: &Source<'_>) -> Checked<OpenCache> {
+    /// Opens the cache if it is not older than its data, and checks its header and its record of
+    /// the data.
+    pub fn open(&self, source: &SourceFile<'_>) -> Checked<OpenCache> {
         let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
         let state = file.state().map_err(|_| Refusal::Missing)?;
-        // Whole seconds, as CNTK compares.
+        // CNTK compares whole seconds.
         if state.modified.0 < source.state.modified.0 {
             return Err(Refusal::Outdated);
         }
@@ -151,14 +158,15 @@ impl Cache {
         Ok(OpenCache { file, sequences, knows_data })
     }
 
-    /// Loads the cache, and gives whether it records the state of its data. `None` if there is none that is fresh and fits.
+    /// Loads the cache; the second result says whether it records the state of its data. `None` if
+    /// there is no cache that is fresh and fits.
     pub fn load(
         &self,
         scan: &Scan<'_>,
         start: &Start,
         chunk_size: u64,
         log: &Logger,
-    ) -> Result<Option<(Table, bool)>> {
+    ) -> Result<Option<(IndexTable, bool)>> {
         match self.try_load(scan, start, chunk_size) {
             Ok(table) => Ok(Some(table)),
             Err(Refusal::Missing | Refusal::Outdated) => Ok(None),
@@ -170,12 +178,12 @@ impl Cache {
         }
     }
 
-    fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<(Table, bool)> {
+    fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<(IndexTable, bool)> {
         let OpenCache { file, sequences, knows_data } = self.open(scan.source)?;
-        let mut fit = Fit::new(scan, start);
-        let mut builder = Builder::new(chunk_size, start.by_line);
+        let mut fit = CacheCheck::new(scan, start);
+        let mut builder = TableBuilder::new(chunk_size, start.by_line);
         builder.reserve(sequences)?;
-        // While one block is checked, the next one is read.
+        // Reads the next block while checking the current one.
         let (mut now, mut later) = (Vec::new(), Vec::new());
         let mut read = 0;
         let call = Current::get();
@@ -203,8 +211,9 @@ impl Cache {
         Ok((table, knows_data))
     }
 
-    /// Writes the cache, unless the file has changed while it was indexed. A failure is a warning, not an error.
-    pub fn write(&self, source: &Source<'_>, table: &Table, log: &Logger) {
+    /// Writes the cache, unless the file has changed while it was indexed. Failures are logged as
+    /// warnings.
+    pub fn write(&self, source: &SourceFile<'_>, table: &IndexTable, log: &Logger) {
         if let Err(cause) = self.try_write(source, table)
             && !index_cache::is_written_by_other(&cause)
         {
@@ -213,12 +222,12 @@ impl Cache {
     }
 
     /// Writes the cache, unless the file has changed while it was indexed.
-    pub fn try_write(&self, source: &Source<'_>, table: &Table) -> io::Result<()> {
+    pub fn try_write(&self, source: &SourceFile<'_>, table: &IndexTable) -> io::Result<()> {
         index_cache::write(&self.path, |file| write_to(file, table, &source.state), || source.is_unchanged())
     }
 }
 
-fn write_to(file: &mut File, table: &Table, data: &FileState) -> io::Result<()> {
+fn write_to(file: &mut File, table: &IndexTable, data: &FileState) -> io::Result<()> {
     let mut block = Vec::new();
     block.try_reserve_exact(HEADER + RECORD * BLOCK)?;
     block.extend(index_cache::bytes(index_cache::header(table.len())));
@@ -239,27 +248,27 @@ fn write_to(file: &mut File, table: &Table, data: &FileState) -> io::Result<()> 
     file.write_all(&block)
 }
 
-/// The check of a cache's records against the file.
-struct Fit<'a> {
+/// Compares a cache's records with the file.
+struct CacheCheck<'a> {
     scan: &'a Scan<'a>,
     start: &'a Start,
-    /// Where the previous record ended.
+    /// End of the previous record.
     end: u64,
-    /// One more than the last key: in line mode the key of the next line.
+    /// The last key plus one: in line mode, the key of the next line.
     line: u64,
     first: Option<Record>,
 }
 
-impl<'a> Fit<'a> {
+impl<'a> CacheCheck<'a> {
     fn new(scan: &'a Scan<'a>, start: &'a Start) -> Self {
-        Fit { scan, start, end: start.content, line: start.line, first: None }
+        CacheCheck { scan, start, end: start.content, line: start.line, first: None }
     }
 
     /// Checks a record and appends it.
     #[inline]
-    fn take(&mut self, bytes: &[u8; RECORD], builder: &mut Builder) -> Checked<()> {
+    fn take(&mut self, bytes: &[u8; RECORD], builder: &mut TableBuilder) -> Checked<()> {
         let [key, samples, offset, size] = words(bytes);
-        // The upper halves are padding, of undefined content.
+        // The upper halves are padding with undefined content.
         let record = Record { key, samples: samples as u32, offset, size: u64::from(size as u32) };
         if record.samples == 0 || record.size == 0 {
             return Err(Refusal::Unfit("it has an empty sequence"));
@@ -288,8 +297,8 @@ impl<'a> Fit<'a> {
         Ok(builder.add(record)?)
     }
 
-    /// Scans the first and the last sequence again, with what lies before and after them.
-    fn check_ends(&self, table: &Table) -> Checked<()> {
+    /// Scans the first and the last sequence again, with the text before and after them.
+    fn check_ends(&self, table: &IndexTable) -> Checked<()> {
         let size = self.scan.source.size();
         let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
         let has_main_stream = self.scan.main_stream.is_some();
@@ -309,7 +318,7 @@ impl<'a> Fit<'a> {
         if !has_main_stream && self.end != size {
             return unfit;
         }
-        // A key is a line number, and so a small number, only in line mode.
+        // Keys are line numbers, and hence small, only in line mode.
         let line = if self.start.by_line { last.key } else { 0 };
         let start = Start { content: last.offset, line, by_line: self.start.by_line };
         if scans(&last) && self.scan_again(start, size)? != (Some(last), 1) {
@@ -318,7 +327,7 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// The first sequence of a part of the file, and how many there are.
+    /// Returns the first sequence of a range of the file, and the number of sequences in it.
     fn scan_again(&self, start: Start, end: u64) -> Checked<(Option<Record>, usize)> {
         let table = self.scan.table(start, end, u64::MAX).map_err(|error| match error.kind() {
             ErrorKind::Memory => Refusal::Failed(error),
@@ -329,11 +338,11 @@ impl<'a> Fit<'a> {
     }
 
     /// Compares some sequences with the file: each must start a line, with its id.
-    fn probe(&self, table: &Table) -> Checked<()> {
+    fn probe(&self, table: &IndexTable) -> Checked<()> {
         let step = (table.len() / PROBES).max(1);
         for position in (step..table.len()).step_by(step) {
             let span = table.span_at(position);
-            // A line break, 20 digits and the byte after them; longer ids are not compared.
+            // A line break, 20 digits and the byte after them. Longer ids are not compared.
             let mut bytes = [0; 22];
             let bytes = &mut bytes[..22.min((self.scan.source.size() - (span.offset - 1)) as usize)];
             self.scan.source.read(bytes, span.offset - 1)?;

@@ -1,7 +1,7 @@
-//! The cache: its bytes, when it is read, and when it is built anew.
+//! The cache: its bytes, when it is read, and when it is rebuilt.
 
 use super::cache::Cache;
-use super::source::Source;
+use super::source::SourceFile;
 use super::table::Record;
 use super::tests::{options, records};
 use super::{Index, IndexOptions};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-/// A file in a folder of its own.
+/// A file in a temporary folder.
 struct Data {
     folder: tempfile::TempDir,
     file: String,
@@ -35,7 +35,7 @@ impl Data {
         records(&Index::open(&file, &self.options, &self.corpus).expect("an index"))
     }
 
-    /// The only other file in the folder.
+    /// Returns the only other file in the folder.
     fn cache(&self) -> Option<String> {
         let mut others: Vec<_> = fs::read_dir(self.folder.path())
             .expect("a folder")
@@ -55,7 +55,7 @@ impl Data {
         fs::read(self.cache().expect("a cache")).expect("a cache")
     }
 
-    /// What CNTK reads of the cache: all but the state of the data.
+    /// Returns the part of the cache that CNTK reads: everything but the state of the data.
     fn cntks_bytes(&self) -> Vec<u8> {
         let mut bytes = self.bytes();
         let own = bytes.split_off(bytes.len() - 32);
@@ -63,12 +63,12 @@ impl Data {
         bytes
     }
 
-    /// Puts another cache in place of the one that was written.
+    /// Replaces the cache that was written.
     fn replace(&self, bytes: &[u8]) {
         fs::write(self.cache().expect("a cache"), bytes).expect("a cache");
     }
 
-    /// Adds to the data, and has the cache look fresh.
+    /// Appends to the data, and makes the cache look fresh.
     fn append(&self, text: &[u8]) {
         let all = [&fs::read(&self.file).expect("a file"), text].concat();
         fs::write(&self.file, all).expect("a file");
@@ -94,7 +94,7 @@ fn cache(records: &[(u64, u32, u64, u32)]) -> Vec<u8> {
 const IDS: &[u8] = b"10 |x 1\n10 |x 2\n|x 3\n20 |x 4\n";
 
 #[test]
-fn writes_the_bytes_that_cntk_writes() {
+fn writes_the_bytes_of_cntk() {
     let data = Data::new(IDS, None);
     data.open();
     let hex: String = data.cntks_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -108,7 +108,7 @@ fn writes_the_bytes_that_cntk_writes() {
 }
 
 #[test]
-fn is_named_as_cntk_names_it() {
+fn has_the_name_of_cntk() {
     assert_eq!(Data::new(IDS, None).suffix(), "._.0.0.0.v1.cache");
     assert_eq!(Data::new(IDS, Some("al")).suffix(), ".al.0.0.0.v1.cache");
     let mut data = Data::new(IDS, None);
@@ -124,7 +124,7 @@ fn is_named_as_cntk_names_it() {
 }
 
 #[test]
-fn is_read_and_cut_into_chunks_anew() {
+fn loaded_index_is_cut_into_chunks_again() {
     let mut data = Data::new(IDS, None);
     let built = data.open();
     let inode = |data: &Data| {
@@ -138,7 +138,7 @@ fn is_read_and_cut_into_chunks_anew() {
     let index = Index::open(&file, &data.options, &data.corpus).expect("an index");
     assert_eq!(index.chunks().len(), 2);
     assert_eq!(before, inode(&data));
-    // Bytes after the records, and the padding in them, mean nothing.
+    // Bytes after the records, and the padding in them, are ignored.
     let mut bytes = data.bytes();
     bytes[32 + 12] = 7;
     bytes[32 + 28] = 7;
@@ -172,7 +172,7 @@ fn time_counts_in_whole_seconds() {
 }
 
 #[test]
-fn what_does_not_fit_is_built_anew() {
+fn unfit_caches_are_rebuilt() {
     let data = Data::new(IDS, None);
     let built = data.open();
     let good = data.bytes();
@@ -215,7 +215,7 @@ fn what_does_not_fit_is_built_anew() {
 }
 
 #[test]
-fn data_that_grew_is_seen() {
+fn grown_data_is_detected() {
     for (text, main_stream, more) in [
         (IDS, None, &b"30 |x 5\n"[..]),
         (IDS, None, b"|x 5\n"),
@@ -238,7 +238,7 @@ fn data_that_grew_is_seen() {
             super::reference::sequences(&[text, more].concat(), main_stream, false, &Corpus::Numeric);
         assert_eq!(Ok(seen), expected, "{text:?} {more:?}");
     }
-    // More of what is left out anyway leaves the cache in use.
+    // Appending more text that is left out anyway keeps the cache in use.
     let data = Data::new(b"1 |x 1\n2 |y 1\n", Some("x"));
     let built = data.open();
     let mut marked = data.bytes();
@@ -265,7 +265,7 @@ fn an_empty_index_has_a_cache_too() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_no_failure() {
+fn write_failure_is_not_an_error() {
     let data = Data::new(IDS, None);
     let path = format!("{}._.0.0.0.v1.cache", data.file);
     fs::create_dir(&path).expect("a folder");
@@ -275,11 +275,11 @@ fn a_cache_that_cannot_be_written_is_no_failure() {
 }
 
 #[test]
-fn data_that_changed_while_it_was_indexed_gets_no_cache() {
+fn data_changed_during_indexing_gets_no_cache() {
     let data = Data::new(IDS, None);
     let file = DataFile::open(&data.file).expect("a file");
     let index = Index::open(&file, &IndexOptions { cache: false, ..data.options.clone() }, &data.corpus);
-    let source = Source::new(&file).expect("a source");
+    let source = SourceFile::new(&file).expect("a source");
     fs::write(&data.file, b"1 |x 1\n").expect("a file");
     let cache = Cache::beside(&file, &data.options, &data.corpus).expect("a cache");
     let index = index.expect("an index");
@@ -292,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(300)) })]
 
     #[test]
-    fn what_was_written_is_read_again(
+    fn caches_round_trip(
         text in super::reference::text(),
         main_stream in prop_oneof![Just(None), Just(Some("x"))],
         hashed in prop::bool::weighted(0.3),

@@ -1,14 +1,16 @@
-//! All ids of a file that are no 64-bit numbers. Indexing ends at the first one; a check lists the others as well.
+//! All ids of a file that do not fit into 64 bits. Indexing ends at the first one; a check lists
+//! the others as well.
 
 use super::number::{Digits, step};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::{Error, Result};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BLOCK: usize = 1 << 20;
 
-/// The errors like `first`, which indexing a file with numeric ids ended with, in the rest of the file, at most `most` of them.
-/// None if `first` is another error.
+/// Returns the errors like `first` in the rest of the file, at most `most` of them. `first` is the
+/// error that ended indexing of a file with numeric ids; the list is empty if it is about something
+/// else.
 pub fn after(first: &Error, most: usize) -> Result<Vec<Error>> {
     let place = first.location();
     let (Some(path), Some(begin)) = (&place.file, place.offset) else { return Ok(Vec::new()) };
@@ -19,7 +21,8 @@ pub fn after(first: &Error, most: usize) -> Result<Vec<Error>> {
     let mut found = Vec::new();
     let mut block = vec![0; BLOCK];
     let (mut at, mut line) = (begin, place.line);
-    // The number so far of the id that the line begins with; `None` after it. The first line is that of `first`.
+    // The value so far of the id at the beginning of a line; `None` after the id. The first line is
+    // the one of `first`.
     let (mut id, mut id_offset) = (None, begin);
     while found.len() < most {
         let count = file.read_at(at, &mut block)?;
@@ -59,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_ids_that_are_too_large_are_found() {
+    fn further_overflowing_ids_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf").display().to_string();
         let large = "99999999999999999999999";
-        // Lines across the ends of blocks, and an id that is as large as possible.
+        // Lines across the ends of blocks, and the largest possible id.
         let long = "1 ".repeat(BLOCK);
         let text = format!(
             "1 |x 1\n{large} |x 1\n2 |x {long}\n{large} |x {large}\n\n18446744073709551615 |x 1\n|x 2\n{large}"

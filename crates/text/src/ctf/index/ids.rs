@@ -1,4 +1,5 @@
-//! Id mode: lines with the same id that follow each other, and lines without an id after them, are one sequence.
+//! Id mode: consecutive lines with the same id, together with the lines without an id after them,
+//! are one sequence.
 
 use super::breaks::Breaks;
 use super::known_id::KnownId;
@@ -6,7 +7,7 @@ use super::main_stream::{Needle, Search};
 use super::number::Digits;
 use super::scan::Scanner;
 use super::start::{LINE_UNKNOWN, Start, is_space};
-use super::table::{Builder, Record};
+use super::table::{Record, TableBuilder};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::SequenceKey;
@@ -14,49 +15,50 @@ use cntk_reader_core::{Error, Result};
 use memchr::memchr;
 use std::ops::Range;
 
-/// Scanner of id mode, and what it has found in its range: runs of lines under one id.
+/// Scanner of id mode, with the runs of lines under one id that it found in its range.
 pub(super) struct IdScanner<'a> {
     corpus: &'a Corpus,
     search: Option<Search<'a>>,
-    state: State,
+    state: IdState,
     range: Range<u64>,
     /// Offset of the next block.
     at: u64,
-    /// Counted lines before the first id: they belong to the last run of an earlier range.
+    /// Number of counted lines before the first id: they belong to the last run of an earlier
+    /// range.
     head: u32,
     /// Starts of the runs, relative to the range.
     starts: Vec<u32>,
-    /// Counted lines of the runs.
+    /// Numbers of counted lines of the runs.
     samples: Vec<u32>,
     /// Keys of the runs ...
     keys: Vec<SequenceKey>,
-    /// ... or, if they are symbolic, their texts and the ends of these: they are numbered when ranges are joined, in the
-    /// file's order.
+    /// ... or, if they are symbolic, their texts and the ends of these. They are numbered when
+    /// ranges are joined, in the order of the file.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
-    /// The id of the last run, once several lines have it.
+    /// The id of the last run, if it has several lines.
     known: KnownId,
-    /// Lines that start in the range.
+    /// Number of lines that start in the range.
     lines: u32,
     /// Start of the line whose id is too large.
     overflow: Option<u64>,
-    /// Whether there was memory for all runs.
+    /// An error if there was no memory for all runs.
     memory: Result<()>,
 }
 
 #[derive(Debug)]
-enum State {
+enum IdState {
     /// In a line that started before the range.
     Before,
     /// At the first byte of a line.
     Start,
-    /// In a numeric id, after digits that gave this number.
+    /// In a numeric id; its digits so far have this value.
     Number { value: u64, start: u32 },
-    /// In a textual id, after this text.
+    /// In a textual id; its text so far.
     Text { text: Vec<u8>, start: u32 },
     /// After the id of a line that started in an earlier block.
     Within {
-        /// The line has been counted.
+        /// Whether the line has been counted.
         counted: bool,
     },
     /// At a line of the next range.
@@ -68,7 +70,7 @@ impl<'a> IdScanner<'a> {
         IdScanner {
             corpus,
             search: main_stream.map(Search::new),
-            state: State::Done,
+            state: IdState::Done,
             range: 0..0,
             at: 0,
             head: 0,
@@ -84,7 +86,7 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// A line begins with a numeric id. Whether it is that of the last run.
+    /// Enters a numeric id at the start of a line. Returns whether it is the id of the last run.
     #[inline]
     fn enter_key(&mut self, key: SequenceKey, start: u32) -> bool {
         if self.keys.last() == Some(&key) {
@@ -95,7 +97,7 @@ impl<'a> IdScanner<'a> {
         false
     }
 
-    /// Begins a run of lines without samples.
+    /// Begins a run without samples.
     #[inline]
     fn begin_run(&mut self, start: u32) -> Result<()> {
         self.known = KnownId::default();
@@ -103,7 +105,7 @@ impl<'a> IdScanner<'a> {
         room::push(&mut self.samples, 0, room::INDEX)
     }
 
-    /// Notes that there was no memory: [`Scanner::feed`] fails once it has read its block.
+    /// Records that there was no memory: [`Scanner::feed`] fails once it has read its block.
     #[inline]
     fn note(&mut self, outcome: Result<()>) {
         if outcome.is_err() {
@@ -111,7 +113,7 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// A line begins with a textual id. Whether it is that of the last run.
+    /// Enters a textual id at the start of a line. Returns whether it is the id of the last run.
     fn enter_text(&mut self, text: &[u8], start: u32) -> bool {
         if self.corpus.is_hashed() {
             // A hash takes no memory, and every text has one.
@@ -128,7 +130,8 @@ impl<'a> IdScanner<'a> {
         false
     }
 
-    /// A line begins with the id of the last run, which is its first `len` bytes. It is learnt where more lines with it are likely.
+    /// Remembers the first `len` bytes of a line, which are the id of the last run, if more lines
+    /// with it are likely.
     #[inline]
     fn learn_id(&mut self, line: &[u8], len: usize) {
         if self.samples.last().is_some_and(|&samples| samples > 1) {
@@ -136,7 +139,7 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// The textual id of the last run, if there is one and it is kept.
+    /// Returns the textual id of the last run, if there is one and its text is kept.
     #[inline]
     fn last_text(&self) -> Option<&[u8]> {
         match *self.text_ends.as_slice() {
@@ -146,23 +149,23 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// The current line is one sample.
+    /// Counts the current line as one sample.
     #[inline]
     fn count(&mut self) {
         *self.samples.last_mut().unwrap_or(&mut self.head) += 1;
     }
 
-    /// Reads the id at the start of a line, whose first byte is `block[from]`. Gives the position after the id, or `None` if
-    /// the block ends first.
+    /// Reads the id at the start of a line, whose first byte is `block[from]`. Returns the position
+    /// after the id, or `None` if the block ends first.
     #[inline]
     fn read_id(&mut self, block: &[u8], from: usize, start: u32) -> Option<usize> {
         let rest = &block[from..];
-        // Most lines have the id of the line before.
+        // Most lines have the same id as the previous line.
         if let Some(len) = self.known.find(rest) {
             return Some(from + len);
         }
         if !self.corpus.is_numeric() {
-            // A text that is kept is known at any length.
+            // A stored text is recognized at any length.
             if let Some(last) = self.last_text()
                 && let Some(&[next, ..]) = rest.strip_prefix(last)
                 && is_space(next)
@@ -179,7 +182,7 @@ impl<'a> IdScanner<'a> {
                 }
                 None => {
                     let text = room::copy(rest, room::KEYS);
-                    let kept = text.map(|text| self.state = State::Text { text, start });
+                    let kept = text.map(|text| self.state = IdState::Text { text, start });
                     self.note(kept);
                 }
             }
@@ -191,7 +194,7 @@ impl<'a> IdScanner<'a> {
                 None
             }
             Digits { value: Some(value), len } if len == rest.len() => {
-                self.state = State::Number { value, start };
+                self.state = IdState::Number { value, start };
                 None
             }
             Digits { value: Some(value), len } => {
@@ -203,12 +206,12 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// Goes on with an id that began in an earlier block.
-    fn go_on_with_id(&mut self, block: &[u8]) -> Option<usize> {
+    /// Continues an id that began in an earlier block.
+    fn continue_id(&mut self, block: &[u8]) -> Option<usize> {
         match &mut self.state {
-            State::Number { value, start } => {
+            IdState::Number { value, start } => {
                 let start = *start;
-                match Digits::go_on(*value, block) {
+                match Digits::continue_from(*value, block) {
                     Digits { value: None, .. } => {
                         self.fail(start);
                         None
@@ -223,7 +226,7 @@ impl<'a> IdScanner<'a> {
                     }
                 }
             }
-            State::Text { text, start } => {
+            IdState::Text { text, start } => {
                 let len = block.iter().position(|&byte| is_space(byte));
                 let kept = room::extend(text, &block[..len.unwrap_or(block.len())], room::KEYS);
                 let (text, start) = (len.map(|_| std::mem::take(text)), *start);
@@ -238,11 +241,11 @@ impl<'a> IdScanner<'a> {
 
     fn fail(&mut self, start: u32) {
         self.overflow = Some(self.range.start + u64::from(start));
-        self.state = State::Done;
+        self.state = IdState::Done;
     }
 
-    /// Reads a line from after its id to its end, and counts it. Gives the start of the next line, or `None` if the block
-    /// ends first.
+    /// Reads a line from the end of its id to its end, and counts it. Returns the start of the next
+    /// line, or `None` if the block ends first.
     #[inline]
     fn read_body(&mut self, block: &[u8], from: usize, line_end: Option<usize>) -> Option<usize> {
         let counted = match &mut self.search {
@@ -261,8 +264,8 @@ impl<'a> IdScanner<'a> {
         self.end_line(line_end, counted)
     }
 
-    /// Goes on with a line whose id ended in an earlier block.
-    fn go_on_with_body(&mut self, block: &[u8], counted: bool) -> Option<usize> {
+    /// Continues a line whose id ended in an earlier block.
+    fn continue_body(&mut self, block: &[u8], counted: bool) -> Option<usize> {
         let line_end = memchr(b'\n', block);
         let across = match &mut self.search {
             Some(search) if !counted => search.finds_across(block, line_end.unwrap_or(block.len())),
@@ -277,7 +280,7 @@ impl<'a> IdScanner<'a> {
     #[inline]
     fn end_line(&mut self, line_end: Option<usize>, counted: bool) -> Option<usize> {
         if line_end.is_none() {
-            self.state = State::Within { counted };
+            self.state = IdState::Within { counted };
         }
         line_end.map(|end| end + 1)
     }
@@ -287,7 +290,7 @@ impl Scanner for IdScanner<'_> {
     fn begin(&mut self, range: Range<u64>, at_line: bool) {
         self.at = if at_line { range.start } else { range.start - 1 };
         self.range = range;
-        self.state = if at_line { State::Start } else { State::Before };
+        self.state = if at_line { IdState::Start } else { IdState::Before };
         self.head = 0;
         self.starts.clear();
         self.samples.clear();
@@ -302,11 +305,11 @@ impl Scanner for IdScanner<'_> {
 
     fn wants(&self, offset: u64) -> bool {
         match self.state {
-            State::Before => offset + 1 < self.range.end,
-            // The end of a counted line matters only for the start of the next one.
-            State::Within { counted: true } => offset + 1 < self.range.end,
-            State::Start | State::Number { .. } | State::Text { .. } | State::Within { .. } => true,
-            State::Done => false,
+            IdState::Before => offset + 1 < self.range.end,
+            // The end of a counted line matters only as the start of the next one.
+            IdState::Within { counted: true } => offset + 1 < self.range.end,
+            IdState::Start | IdState::Number { .. } | IdState::Text { .. } | IdState::Within { .. } => true,
+            IdState::Done => false,
         }
     }
 
@@ -316,50 +319,50 @@ impl Scanner for IdScanner<'_> {
     }
 
     fn finish(&mut self, _offset: u64) -> Result<()> {
-        // An id that ends with the file is none, and its line does not count.
-        if let (State::Within { counted: false }, Some(search)) = (&self.state, &self.search)
+        // Digits that end with the file are no id, and their line does not count.
+        if let (IdState::Within { counted: false }, Some(search)) = (&self.state, &self.search)
             && search.ends_with_name()
         {
             self.count();
         }
-        self.state = State::Done;
+        self.state = IdState::Done;
         Ok(())
     }
 }
 
 impl IdScanner<'_> {
-    /// Reads a block; `memory` says whether there was room for what is in it.
+    /// Reads a block; sets `memory` if there is no room for its content.
     fn read(&mut self, block: &[u8]) {
         let at = self.at;
         self.at += block.len() as u64;
         if let Some(search) = &mut self.search {
             search.enter_block();
         }
-        // First the line in which the previous block ended.
+        // First finish the line in which the previous block ended.
         let next = match self.state {
-            State::Start => Some(0),
-            State::Before => memchr(b'\n', block).map(|end| end + 1),
-            State::Within { counted } => self.go_on_with_body(block, counted),
-            State::Number { .. } | State::Text { .. } => match self.go_on_with_id(block) {
+            IdState::Start => Some(0),
+            IdState::Before => memchr(b'\n', block).map(|end| end + 1),
+            IdState::Within { counted } => self.continue_body(block, counted),
+            IdState::Number { .. } | IdState::Text { .. } => match self.continue_id(block) {
                 Some(after_id) => {
                     let line_end = memchr(b'\n', &block[after_id..]).map(|length| after_id + length);
                     self.read_body(block, after_id, line_end)
                 }
                 None => None,
             },
-            State::Done => None,
+            IdState::Done => None,
         };
         let Some(mut from) = next else { return };
-        // Ids have no line breaks, so each line takes the next one.
+        // Ids have no line breaks, so each line uses up one.
         let mut breaks = Breaks::new(block, from);
         loop {
             let offset = at + from as u64;
             if offset >= self.range.end {
-                self.state = State::Done;
+                self.state = IdState::Done;
                 return;
             }
             if from == block.len() {
-                self.state = State::Start;
+                self.state = IdState::Start;
                 return;
             }
             self.lines += 1;
@@ -374,15 +377,15 @@ impl IdScanner<'_> {
     }
 }
 
-/// Joins what the scanners of id mode have found.
+/// Joins the results of the scanners of id mode.
 pub(super) struct IdJoiner {
-    /// The sequence to which the next lines of the file may belong.
-    open: Option<Open>,
-    /// Number of the next range's first line.
+    /// The sequence that the next lines of the file may belong to.
+    open: Option<OpenSequence>,
+    /// Number of the first line of the next range.
     line: u64,
 }
 
-struct Open {
+struct OpenSequence {
     key: SequenceKey,
     offset: u64,
     samples: u64,
@@ -393,8 +396,8 @@ impl IdJoiner {
         IdJoiner { open: None, line: start.line }
     }
 
-    /// Takes a range's runs.
-    pub fn take(&mut self, piece: &mut IdScanner<'_>, builder: &mut Builder) -> Result<()> {
+    /// Adds the runs of a range.
+    pub fn take(&mut self, piece: &mut IdScanner<'_>, builder: &mut TableBuilder) -> Result<()> {
         if let Some(open) = &mut self.open {
             open.samples += u64::from(piece.head);
         }
@@ -411,7 +414,7 @@ impl IdJoiner {
                 Some(open) if open.key == key => open.samples += u64::from(samples),
                 _ => {
                     self.finish(offset, builder)?;
-                    self.open = Some(Open { key, offset, samples: u64::from(samples) });
+                    self.open = Some(OpenSequence { key, offset, samples: u64::from(samples) });
                 }
             }
         }
@@ -423,11 +426,11 @@ impl IdJoiner {
         }
     }
 
-    /// The sequence ends at `end`. It is one only if a line of it counts.
-    pub fn finish(&mut self, end: u64, builder: &mut Builder) -> Result<()> {
+    /// Ends the open sequence at `end`. It is added only if it has counted lines.
+    pub fn finish(&mut self, end: u64, builder: &mut TableBuilder) -> Result<()> {
         match self.open.take() {
-            Some(Open { key, offset, samples }) if samples > 0 => {
-                // Each sample has a byte of its own, and sizes are checked to be 32-bit numbers.
+            Some(OpenSequence { key, offset, samples }) if samples > 0 => {
+                // Each sample takes at least a byte, and `add` checks that sizes fit into 32 bits.
                 builder.add(Record { key, samples: samples as u32, offset, size: end - offset })
             }
             _ => Ok(()),

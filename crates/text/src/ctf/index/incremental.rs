@@ -1,20 +1,22 @@
-//! An index that is extended while its file is read, so that reading a large file begins before its end is indexed.
+//! An index that is extended while its file is read, so that reading a large file can begin before
+//! the whole file is indexed.
 //!
-//! The file is scanned in steps, as jobs of the library's pool. A step adds the chunks that it has completed to the index.
-//! Another step follows if the chunk in use is near the end of what is indexed, or if a thread waits for a chunk beyond it.
-//! So scanning stays a little ahead of reading: no thread waits, and what was scanned is still in the page cache when it is
-//! parsed. The chunks are those of an index that is built at once.
+//! The file is scanned in steps, which are jobs of the library's pool. A step adds the chunks that
+//! it completes to the index. Another step starts when the chunk in use is near the end of the
+//! indexed part, or when a thread waits for a chunk beyond it. So scanning stays slightly ahead of
+//! reading: no thread waits, and scanned text is still in the page cache when it is parsed. The
+//! chunks are the same as in an index that is built at once.
 //!
-//! A mistake in the file is an error of the call that asks for the chunk in which it lies.
+//! Malformed input is reported by the call that asks for the chunk in which it lies.
 
 use super::indexer::{Indexer, Scan};
 use super::lookup::Fingerprint;
 use super::main_stream::Needle;
 use super::parts::{IndexPart, IndexParts};
 use super::scan::Cut;
-use super::source::Source;
+use super::source::SourceFile;
 use super::start::Start;
-use super::table::Table;
+use super::table::IndexTable;
 use super::{IndexOptions, warnings};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::{DataFile, FileState};
@@ -32,7 +34,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a step: two chunks of CNTK's default size, which take some hundredths of a second to scan.
+/// Bytes of a step: two chunks of CNTK's default size, which take a few hundredths of a second to
+/// scan.
 pub const STEP: u64 = 64 << 20;
 
 /// Number of steps by which scanning stays ahead of reading.
@@ -55,36 +58,36 @@ struct Background {
     step: u64,
     begun: Instant,
     parts: Arc<IndexParts>,
-    state: Mutex<State>,
-    /// A step has ended.
+    state: Mutex<IndexingState>,
+    /// Notified when a step has ended.
     changed: Condvar,
-    /// The index is not needed any more: the step under way ends early.
+    /// Set when the index is not needed any more: the current step then ends early.
     cancelled: AtomicBool,
 }
 
-struct State {
-    /// Taken by the step under way, and put back when that ends.
+struct IndexingState {
+    /// Taken by the current step, and put back when it ends.
     indexer: Option<Indexer>,
-    /// Numbers of parts and chunks that are indexed, and bytes of the file that are scanned.
+    /// Numbers of indexed parts and chunks, and of scanned bytes of the file.
     parts: usize,
     chunks: usize,
     scanned: u64,
     /// The fingerprint of all indexed chunks.
     fingerprint: Fingerprint,
-    /// How indexing ended; `None` while there is more to scan.
+    /// Result of indexing; `None` while there is more to scan.
     outcome: Option<Result<()>>,
-    /// Why the last step has to be repeated: there was no memory for it.
+    /// Why the last step has to be repeated: a lack of memory.
     failure: Option<Error>,
-    /// The most chunks that a thread waits for.
+    /// The largest number of chunks that a thread waits for.
     wanted: usize,
-    /// End of the last chunk in the file that was asked for.
+    /// End of the last requested chunk in the file.
     used: u64,
     /// Time of the last progress report.
     reported: Instant,
 }
 
 impl IncrementalIndex {
-    /// Scans until the first chunk, or the whole file, is indexed. Runs on a thread of the pool.
+    /// Scans until the first chunk or the whole file is indexed. Call it on a thread of the pool.
     pub fn begin(
         file: &DataFile,
         options: &IndexOptions,
@@ -92,12 +95,12 @@ impl IncrementalIndex {
         pool: &Pool,
         step: u64,
     ) -> Result<IncrementalIndex> {
-        let source = Source::new(file)?;
+        let source = SourceFile::new(file)?;
         let start = Start::read(&source, options, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &options.log)?;
-        // One part for each step that completes a chunk.
+        // One part for each step, which adds at most one.
         let steps = (source.size() - start.content).div_ceil(step) as usize;
-        let state = State {
+        let state = IndexingState {
             indexer: None,
             parts: 0,
             chunks: 0,
@@ -168,7 +171,7 @@ impl IncrementalTable for IncrementalIndex {
         let Some((part, chunk)) = self.0.parts.find(chunk) else { return Ok(None) };
         state.used = state.used.max(part.table.chunk_spans[chunk].end);
         state.failure = None;
-        self.0.go_on(&mut state);
+        self.0.start_step(&mut state);
         Ok(Some(part.table.chunks[chunk]))
     }
 
@@ -177,7 +180,7 @@ impl IncrementalTable for IncrementalIndex {
         IndexProgress { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
     }
 
-    /// The step under way ends early.
+    /// Makes the current step end early, and waiting threads return an error.
     fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
         let closed = || Err(Error::state("The reader was closed while its data were indexed."));
@@ -188,7 +191,7 @@ impl IncrementalTable for IncrementalIndex {
 
 impl Drop for IncrementalIndex {
     fn drop(&mut self) {
-        // The step under way shares the rest, and drops it when it ends, which is soon.
+        // The current step shares `Background`, and drops it when it ends, which is soon.
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
 }
@@ -201,14 +204,14 @@ impl Wake for Background {
 }
 
 impl Background {
-    /// Scans one step, and adds the chunks that it completes.
-    fn step(&self, indexer: Indexer) -> MutexGuard<'_, State> {
+    /// Scans one step and adds the chunks that it completes.
+    fn step(&self, indexer: Indexer) -> MutexGuard<'_, IndexingState> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.scan(indexer)));
         let (mut advanced, table, indexer) = outcome.unwrap_or_else(|_| {
             let error = Error::internal("Indexing panicked.").in_file(self.file.path());
-            (Err(error), Table::default(), None)
+            (Err(error), IndexTable::default(), None)
         });
-        // Steps run one after the other, and nothing but a step changes the fingerprint.
+        // Steps run one after the other, and only steps change the fingerprint.
         let before = self.state.lock().fingerprint;
         let mut fingerprint = before;
         fingerprint.add(&table, table.chunks.len());
@@ -249,26 +252,27 @@ impl Background {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Memory => {}
-                // Nothing is wrong with the file if the process ends.
+                // When the process ends, the failure does not come from the file.
                 Err(_) if exit::is_closed() => {}
                 Err(error) => log.write(
                     Level::Warning,
-                    &format!("Reading will end with an error where the file is wrong: {error}"),
+                    &format!("Reading will fail where the file has an error: {error}"),
                 ),
             }
         });
         state
     }
 
-    /// Scans one step. Gives its outcome, the chunks that it has completed, and the indexer if there is more to scan: without memory,
-    /// the same again.
-    fn scan(&self, mut indexer: Indexer) -> (Result<()>, Table, Option<Indexer>) {
+    /// Scans one step. Returns its outcome, the chunks that it completed, and the indexer if there
+    /// is more to scan. After a lack of memory, that indexer repeats the step.
+    fn scan(&self, mut indexer: Indexer) -> (Result<()>, IndexTable, Option<Indexer>) {
         let Background { file, file_state, corpus, needle, .. } = self;
-        let source = Source { file, state: *file_state, cancelled: Some(&self.cancelled) };
+        let source = SourceFile { file, state: *file_state, cancelled: Some(&self.cancelled) };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
-        let anew = indexer.anew();
-        let without_memory = |error: Error| (Err(error.in_file(file.path())), Table::default(), Some(anew));
+        let restarted = indexer.restarted();
+        let without_memory =
+            |error: Error| (Err(error.in_file(file.path())), IndexTable::default(), Some(restarted));
         let advanced = match indexer.advance(&scan, to) {
             Err(error) if error.kind() == ErrorKind::Memory => return without_memory(error),
             advanced => advanced,
@@ -281,10 +285,10 @@ impl Background {
             },
         };
         if let Err(error) = table.check_keys(file, self.options.key_limit) {
-            return (Err(error.in_file(file.path())), Table::default(), None);
+            return (Err(error.in_file(file.path())), IndexTable::default(), None);
         }
         let placed = |error: Error| match error.kind() {
-            // Scanning does not begin again in the middle.
+            // A scan cannot be resumed in the middle.
             ErrorKind::Io => {
                 error.in_file(file.path()).with_detail("The index is not complete: open the reader again.")
             }
@@ -293,20 +297,20 @@ impl Background {
         (advanced.map_err(placed), table, indexer)
     }
 
-    /// Starts a step if one is needed and none is under way.
-    fn go_on(self: &Arc<Self>, state: &mut State) {
+    /// Starts a step if one is needed and none is running.
+    fn start_step(self: &Arc<Self>, state: &mut IndexingState) {
         let near = state.used.saturating_add(STEPS_AHEAD * self.step) > state.scanned;
         if (state.wanted > state.chunks || near)
             && state.failure.is_none()
             && let Some(indexer) = state.indexer.take()
         {
             let shared = Arc::clone(self);
-            self.pool.spawn(move || shared.go_on(&mut shared.step(indexer)));
+            self.pool.spawn(move || shared.start_step(&mut shared.step(indexer)));
         }
     }
 
-    /// Waits until `chunks` chunks are indexed, or all that the file has.
-    fn wait(self: &Arc<Self>, state: &mut MutexGuard<'_, State>, chunks: usize) -> Result<()> {
+    /// Waits until `chunks` chunks, or all chunks of the file, are indexed.
+    fn wait(self: &Arc<Self>, state: &mut MutexGuard<'_, IndexingState>, chunks: usize) -> Result<()> {
         if state.chunks >= chunks {
             return Ok(());
         }
@@ -321,12 +325,12 @@ impl Background {
 
     fn wait_for(
         self: &Arc<Self>,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, IndexingState>,
         chunks: usize,
         waiting: &Waiting,
     ) -> Result<()> {
         let log = self.options.log;
-        // What failed before is tried again.
+        // Retry a step that failed.
         state.failure = None;
         while state.chunks < chunks {
             if let Some(outcome) = &state.outcome {
@@ -337,7 +341,7 @@ impl Background {
                 return Err(error.clone());
             }
             state.wanted = state.wanted.max(chunks);
-            self.go_on(state);
+            self.start_step(state);
             self.changed.wait_for(state, REPORT_EVERY);
             if state.reported.elapsed() >= REPORT_EVERY && log.shows(Level::Info) {
                 state.reported = Instant::now();

@@ -1,4 +1,4 @@
-//! The index that is built step by step is compared with the one that is built at once.
+//! Compares the index that is built step by step with the one that is built at once.
 
 use super::indexer::{Indexer, Scan};
 use super::reference::text;
@@ -13,14 +13,14 @@ fn incremental(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, st
     pool.install(|| Index::open_in_steps(file, options, corpus, &pool, step))
 }
 
-/// The table of an index that was opened by [`incremental`].
+/// Returns the table of an index that was opened by [`incremental`].
 fn table(index: &Index) -> &dyn IncrementalTable {
     index.incremental().expect("an incremental index")
 }
 
-/// What is known of a file when it is read chunk by chunk, and how that ends.
+/// Reads a file chunk by chunk; returns the chunks and the final result.
 fn read(index: &Index) -> (Vec<ChunkInfo>, Result<()>) {
-    // A file of one step is indexed at once.
+    // A file of a single step is indexed at once.
     let Some(table) = index.incremental() else { return (index.chunks().to_vec(), Ok(())) };
     let mut chunks = Vec::new();
     loop {
@@ -77,7 +77,7 @@ fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corp
 
 proptest! {
     #[test]
-    fn says_the_same_as_the_whole_one(
+    fn matches_the_whole_index(
         text in text(), limit in 1u64..60, step in 1u64..40, main in any::<bool>(),
     ) {
         let main_stream = main.then_some("x");
@@ -86,8 +86,8 @@ proptest! {
     }
 }
 
-/// Indexes a file in steps. With `repeats`, each step is begun, given up and repeated. Gives the chunks, the sequences, and whether
-/// keys ascend.
+/// Indexes a file in steps. With `repeats`, each step is begun, abandoned and repeated. Returns the
+/// chunks, the sequences, and whether keys ascend.
 fn in_steps(
     file: &DataFile,
     scan: &Scan<'_>,
@@ -97,7 +97,7 @@ fn in_steps(
     let start = Start::read(scan.source, &options(None), scan.corpus)?;
     let mut indexer = Indexer::new(start, file.size()?, limit);
     let (mut chunks, mut spans, mut ascending) = (Vec::new(), Vec::new(), true);
-    let mut add = |table: Table| {
+    let mut add = |table: IndexTable| {
         chunks.extend_from_slice(&table.chunks);
         spans.extend((0..table.len()).map(|position| table.span_at(position)));
         ascending &= table.ascending;
@@ -106,9 +106,9 @@ fn in_steps(
     while !indexer.is_done() {
         to = (to + step).min(file.size()?);
         if repeats {
-            let anew = indexer.anew();
+            let restarted = indexer.restarted();
             let _ = indexer.advance(scan, to);
-            indexer = anew;
+            indexer = restarted;
         }
         indexer.advance(scan, to)?;
         add(indexer.take_complete()?);
@@ -119,12 +119,12 @@ fn in_steps(
 
 proptest! {
     #[test]
-    fn a_step_that_was_given_up_can_be_repeated(
+    fn abandoned_step_can_be_repeated(
         text in text(), limit in 1u64..60, step in 1u64..40, main in any::<bool>(), symbolic in any::<bool>(),
     ) {
         let file = file_of(&text);
         let corpus = if symbolic { Corpus::symbolic() } else { Corpus::Numeric };
-        let source = Source::new(&file).expect("a file");
+        let source = SourceFile::new(&file).expect("a file");
         let needle = main.then(|| Needle::new("x"));
         let scan = Scan { source: &source, corpus: &corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let [once, again] = [false, true].map(|repeats| in_steps(&file, &scan, (limit, step), repeats));
@@ -134,13 +134,13 @@ proptest! {
 }
 
 #[test]
-fn an_error_waits_for_its_chunk() {
+fn error_is_reported_at_its_chunk() {
     let file = file_of(b"1 |x\n2 |x\n3 |x\n18446744073709551616 |x\n5 |x\n");
     let options = IndexOptions { chunk_size: 1, ..options(None) };
     let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 5).expect("its start is good");
     let (chunks, end) = read(&index);
     let error = end.expect_err("a key that is too large");
-    // The sequence before the error is never known to be complete, nor is the chunk before that.
+    // Neither the sequence before the error nor the chunk before that is known to be complete.
     assert_eq!((chunks.len(), error.kind(), error.location().offset), (1, ErrorKind::Data, Some(15)));
     assert_eq!(error.location().file.as_deref(), Some("f"));
     assert_eq!(index.chunks().len(), 1);
@@ -149,7 +149,7 @@ fn an_error_waits_for_its_chunk() {
 }
 
 #[test]
-fn scans_no_further_than_is_needed() {
+fn scans_no_further_than_needed() {
     let line = b"|x 1\n";
     let text = line.repeat(1000);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
@@ -173,7 +173,7 @@ fn scans_no_further_than_is_needed() {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error_where_it_ends() {
+fn shrunken_file_is_an_error_at_its_end() {
     let text = b"|x 1\n".repeat(1000);
     let file = file_of(&text);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
@@ -185,7 +185,7 @@ fn a_file_that_shrinks_is_an_error_where_it_ends() {
 }
 
 #[test]
-fn a_cancelled_wait_for_all_chunks_decides_nothing_about_later_ones() {
+fn cancelled_wait_does_not_affect_later_waits() {
     let file = file_of(&b"|x 1\n".repeat(1000));
     let options = IndexOptions { chunk_size: 50, ..options(None) };
     let whole = Index::open(&file, &options, &Corpus::Numeric).expect("an index");
@@ -205,7 +205,7 @@ fn a_cancelled_wait_for_all_chunks_decides_nothing_about_later_ones() {
 }
 
 #[test]
-fn a_waiting_thread_gets_an_error_when_indexing_is_cancelled() {
+fn cancelling_wakes_waiters_with_an_error() {
     let file = file_of(&b"|x 1\n".repeat(100));
     file.raw().set_len(1 << 40).expect("a sparse file");
     let options = IndexOptions { chunk_size: 50, ..options(None) };

@@ -1,12 +1,12 @@
-//! Index caches apart from reading: whether they fit, and making them.
+//! Index caches apart from reading: checking and building them.
 
 use super::cache::{Cache, CacheState};
 use super::indexer::Scan;
 use super::main_stream::Needle;
 use super::scan::Cut;
-use super::source::Source;
+use super::source::SourceFile;
 use super::start::Start;
-use super::{IndexOptions, Table};
+use super::{IndexOptions, IndexTable};
 use crate::ctf::TextOptions;
 use crate::ctf::open_file;
 use cntk_reader_core::corpus::Corpus;
@@ -23,7 +23,7 @@ pub struct IndexCache {
     corpus: Arc<Corpus>,
 }
 
-/// How much was indexed.
+/// Size of an index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexSize {
@@ -36,7 +36,7 @@ pub struct IndexSize {
 }
 
 impl IndexCache {
-    /// The cache of the file of these options.
+    /// Returns the cache of the file in these options.
     pub fn of(options: &TextOptions, corpus: &Arc<Corpus>) -> IndexCache {
         let index = IndexOptions { cache: true, ..IndexOptions::of(options) };
         IndexCache { file: options.files.name().to_owned(), options: index, corpus: Arc::clone(corpus) }
@@ -48,21 +48,23 @@ impl IndexCache {
         &self.file
     }
 
-    /// Whether the cache can be used. Reads all of it, and parts of the text file. Fails if there can be no cache, because keys are texts
-    /// that are not hashed: their numbers differ from run to run.
+    /// Checks whether the cache can be used. Reads the whole cache, and parts of the text file.
+    /// Fails if there can be no cache, because keys are texts that are not hashed: their numbers
+    /// differ between runs.
     pub fn state(&self) -> Result<CacheState> {
         self.with_scan(|scan, start, cache| cache.state(scan, start))
     }
 
-    /// Path of the cache. Fails as [`IndexCache::state`] does.
+    /// Returns the path of the cache. Fails as [`IndexCache::state`] does.
     pub fn path(&self) -> Result<String> {
         self.with_scan(|_, _, cache| Ok(cache.path().to_owned()))
     }
 
-    /// Indexes the text file and writes the cache, in the place of one that is there. Reading uses it if the configuration says `cacheIndex = true`.
+    /// Indexes the text file and writes the cache, replacing an existing one. Readers use it if
+    /// their configuration says `cacheIndex = true`.
     pub fn build(&self) -> Result<IndexSize> {
         self.with_scan(|scan, start, cache| {
-            let table: Table = scan.table(*start, scan.source.size(), self.options.chunk_size)?;
+            let table: IndexTable = scan.table(*start, scan.source.size(), self.options.chunk_size)?;
             cache
                 .try_write(scan.source, &table)
                 .map_err(|cause| Error::io("Cannot write the index cache", cache.path(), &cause))?;
@@ -71,7 +73,7 @@ impl IndexCache {
         })
     }
 
-    /// Opens the file, and calls `work` on the pool.
+    /// Opens the file, and runs `work` on the pool.
     fn with_scan<R: Send>(
         &self,
         work: impl FnOnce(&Scan<'_>, &Start, &Cache) -> Result<R> + Send,
@@ -85,7 +87,7 @@ impl IndexCache {
         })?;
         Pool::shared()?
             .install(|| {
-                let source = Source::new(&file)?;
+                let source = SourceFile::new(&file)?;
                 let start = Start::read(&source, &self.options, &self.corpus)?;
                 let needle = self.options.main_stream.as_deref().map(Needle::new);
                 let scan = Scan {

@@ -1,4 +1,5 @@
-//! The keys of an index in as few bytes as they need: none if they count up, 4 if they are near each other, else 8.
+//! The keys of an index in as few bytes as possible: none if they count up, 4 if they are close to
+//! each other, otherwise 8.
 
 use super::table::ChunkSpan;
 use cntk_reader_core::Result;
@@ -8,9 +9,9 @@ use cntk_reader_core::sequence::SequenceKey;
 /// Keys by the position of their sequences in the file.
 #[derive(Debug)]
 pub(super) enum Keys {
-    /// Each is one more than the one before.
+    /// Each key is one more than the previous one.
     Counting { first: SequenceKey },
-    /// Differences to the first key of the sequence's chunk.
+    /// Differences from the first key of the sequence's chunk.
     Near(Vec<i32>),
     /// The keys themselves.
     Any(Vec<SequenceKey>),
@@ -23,7 +24,7 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// The key of the sequence at this position, which is in the chunk of this span.
+    /// Returns the key of the sequence at this position, which is in the chunk of this span.
     #[inline]
     pub fn get(&self, position: usize, chunk_span: &ChunkSpan) -> SequenceKey {
         match self {
@@ -33,7 +34,8 @@ impl Keys {
         }
     }
 
-    /// Appends the key of the sequence at `position`, the next one, which is in the last chunk of `chunk_spans`.
+    /// Appends the key of the next sequence, which is at `position` and in the last chunk of
+    /// `chunk_spans`.
     #[inline]
     pub fn push(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) -> Result<()> {
         match self {
@@ -49,19 +51,19 @@ impl Keys {
         Ok(())
     }
 
-    /// Whether each key is one more than the one before.
+    /// Whether each key is one more than the previous one.
     pub fn are_counting(&self) -> bool {
         matches!(self, Keys::Counting { .. })
     }
 
-    /// Appends a key that cannot be stored as the others are: all of them are stored wider.
+    /// Appends a key that does not fit the current form: stores all of them in a wider one.
     #[cold]
     fn widen(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) -> Result<()> {
         let ends = chunk_spans.iter().skip(1).map(|next| next.first).chain([position]);
         let counting = matches!(self, Keys::Counting { .. });
         if let (true, Some(last)) = (counting, difference(key, chunk_spans)) {
             let chunks = chunk_spans.iter().zip(ends.clone()).map(|(chunk_span, end)| end - chunk_span.first);
-            // In a chunk of more sequences than that, the differences would not fit.
+            // In a chunk with more sequences, the differences would not fit.
             if chunks.clone().all(|sequences| i32::try_from(sequences).is_ok()) {
                 let mut differences = room::with_capacity(position + position / 2 + 1, room::INDEX)?;
                 chunks.for_each(|sequences| differences.extend(0..sequences as i32));
@@ -79,7 +81,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Removes and returns the keys from a position on, at which a chunk begins.
+    /// Removes and returns the keys from `position` on, where a chunk begins.
     pub fn split_off(&mut self, position: usize) -> Result<Keys> {
         Ok(match self {
             Keys::Counting { first } => Keys::Counting { first: first.wrapping_add(position as u64) },
@@ -96,7 +98,7 @@ impl Keys {
         }
     }
 
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Keys::Counting { .. } => 0,

@@ -1,20 +1,20 @@
-//! The id of the line before, known again by its text. Where sequences have several lines, most lines have it: to compare three words takes
-//! less than to read a number or to hash a text.
+//! Recognition of the previous line's id by its text. If sequences have several lines, most lines
+//! repeat it, and comparing three words is faster than reading a number or hashing a text.
 
-/// The text of an id with the byte that ends it.
+/// The text of an id, with the byte that ends it.
 #[derive(Debug, Default)]
 pub(super) struct KnownId {
-    /// The text, and what follows it.
+    /// The text and the bytes after it.
     words: [u64; WORDS],
-    /// Bytes of the id; 0 if none is known.
+    /// Length of the id in bytes; 0 if none is known.
     len: usize,
 }
 
-/// The largest number has twenty digits. Ids that are longer than 23 bytes are read in each line.
+/// The largest number has twenty digits. Ids of more than 23 bytes are read in each line.
 const WORDS: usize = 3;
 const BYTES: usize = 8 * WORDS;
 
-/// For each length of an id, ones in its bytes and in the one after it.
+/// For each length of an id, a mask of its bytes and the byte after it.
 static MASKS: [[u64; WORDS]; BYTES] = {
     let mut masks = [[0; WORDS]; BYTES];
     let mut len = 0;
@@ -30,7 +30,7 @@ static MASKS: [[u64; WORDS]; BYTES] = {
 };
 
 impl KnownId {
-    /// The id that the first `len` bytes of a line are.
+    /// Remembers the id in the first `len` bytes of a line.
     #[inline]
     pub fn new(line: &[u8], len: usize) -> KnownId {
         match line.first_chunk() {
@@ -39,7 +39,7 @@ impl KnownId {
         }
     }
 
-    /// The length of the id that a line begins with, if it is this one.
+    /// Returns the length of the id at the beginning of a line, if it is this one.
     #[inline]
     pub fn find(&self, line: &[u8]) -> Option<usize> {
         if self.len == 0 {
@@ -51,7 +51,7 @@ impl KnownId {
     }
 }
 
-/// The bytes as words, the first byte lowest.
+/// Returns the bytes as words, the first byte lowest.
 #[inline]
 fn words(bytes: &[u8; BYTES]) -> [u64; WORDS] {
     let (words, _) = bytes.as_chunks::<8>();
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_known_id_is_found_where_the_text_is_the_same(
+        fn known_id_is_found_in_equal_text(
             id in "[0-9]{1,25}", other in "[0-9]{1,25}", end in "[ |\\t]", is_same: bool, rest in "[0-9]{0,30}",
         ) {
             let first = format!("{id}{end}{rest}");

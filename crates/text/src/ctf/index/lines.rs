@@ -1,17 +1,18 @@
-//! Line mode: every line is a sequence, or every line that contains the main stream. Its key is its line number.
+//! Line mode: every line is a sequence, or every line that contains the main stream. Its key is its
+//! line number.
 
 use super::breaks::Breaks;
 use super::main_stream::{Needle, Search};
 use super::scan::Scanner;
 use super::start::Start;
-use super::table::{Builder, Record};
+use super::table::{Record, TableBuilder};
 use cntk_reader_core::Result;
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::memory::room;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
-/// Number of lines from `offset`, which is the start of a line, to the end of a file.
+/// Returns the number of lines from `offset`, the start of a line, to the end of a file.
 pub(super) fn count(file: &DataFile, offset: u64) -> Result<u64> {
     let mut block = room::zeroed(64 << 10, room::FILE)?;
     let (mut at, mut lines, mut is_within) = (offset, 0, false);
@@ -24,35 +25,35 @@ pub(super) fn count(file: &DataFile, offset: u64) -> Result<u64> {
     }
 }
 
-/// Scanner of line mode, and what it has found in its range.
+/// Scanner of line mode, with the lines that it found in its range.
 pub(super) struct LineScanner<'a> {
     search: Option<Search<'a>>,
-    state: State,
+    state: LineState,
     range: Range<u64>,
     /// Offset of the next block.
     at: u64,
-    /// Starts of the lines that count, relative to the range.
+    /// Starts of the counted lines, relative to the range.
     starts: Vec<u32>,
-    /// With a main stream: the numbers of these lines among the range's lines, and their sizes.
+    /// With a main stream: the numbers of these lines within the range, and their sizes.
     numbers: Vec<u32>,
     sizes: Vec<u32>,
-    /// Lines that start in the range.
+    /// Number of lines that start in the range.
     lines: u32,
-    /// A line that is too long, relative to the range, and its size.
+    /// Start of a line that is too long, relative to the range, and its size.
     oversize: Option<(u32, u64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum LineState {
     /// In a line that started before the range.
     Before,
     /// At the first byte of a line.
     Start,
     /// In a line that started in an earlier block.
     Within {
-        /// Relative to the range.
+        /// Start of the line, relative to the range.
         start: u32,
-        /// The main stream has been seen.
+        /// Whether the main stream has been found.
         counts: bool,
     },
     /// At a line of the next range.
@@ -63,7 +64,7 @@ impl<'a> LineScanner<'a> {
     pub fn new(main_stream: Option<&'a Needle>) -> Self {
         LineScanner {
             search: main_stream.map(Search::new),
-            state: State::Done,
+            state: LineState::Done,
             range: 0..0,
             at: 0,
             starts: Vec::new(),
@@ -74,8 +75,8 @@ impl<'a> LineScanner<'a> {
         }
     }
 
-    /// Ends a line whose last byte is before `offset`; gives the state after it.
-    fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> Result<State> {
+    /// Ends a line whose last byte is before `offset`. Returns the next state.
+    fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> Result<LineState> {
         if counts {
             let begin = self.range.start + u64::from(start);
             match u32::try_from(offset - begin) {
@@ -86,12 +87,12 @@ impl<'a> LineScanner<'a> {
                 }
                 Err(_) => {
                     self.oversize = Some((start, offset - begin));
-                    return Ok(State::Done);
+                    return Ok(LineState::Done);
                 }
             }
         }
         self.lines += 1;
-        Ok(if offset < self.range.end { State::Start } else { State::Done })
+        Ok(if offset < self.range.end { LineState::Start } else { LineState::Done })
     }
 }
 
@@ -99,7 +100,7 @@ impl Scanner for LineScanner<'_> {
     fn begin(&mut self, range: Range<u64>, at_line: bool) {
         self.at = if at_line { range.start } else { range.start - 1 };
         self.range = range;
-        self.state = if at_line { State::Start } else { State::Before };
+        self.state = if at_line { LineState::Start } else { LineState::Before };
         self.starts.clear();
         self.numbers.clear();
         self.sizes.clear();
@@ -113,9 +114,9 @@ impl Scanner for LineScanner<'_> {
     fn wants(&self, offset: u64) -> bool {
         match self.state {
             _ if self.search.is_none() => offset + 1 < self.range.end,
-            State::Before => offset + 1 < self.range.end,
-            State::Start | State::Within { .. } => true,
-            State::Done => false,
+            LineState::Before => offset + 1 < self.range.end,
+            LineState::Start | LineState::Within { .. } => true,
+            LineState::Done => false,
         }
     }
 
@@ -141,10 +142,12 @@ impl Scanner for LineScanner<'_> {
             let line_end = memchr(b'\n', &block[from..]).map(|length| from + length);
             let end = line_end.unwrap_or(block.len());
             let (start, counts) = match self.state {
-                State::Done => return Ok(()),
-                State::Before => (None, false),
-                State::Within { start, counts } => (Some(start), counts || search.finds_across(block, end)),
-                State::Start => {
+                LineState::Done => return Ok(()),
+                LineState::Before => (None, false),
+                LineState::Within { start, counts } => {
+                    (Some(start), counts || search.finds_across(block, end))
+                }
+                LineState::Start => {
                     let counts = search.finds(block, from, end);
                     if line_end.is_none() && !counts {
                         search.leave_line(&block[from..]);
@@ -154,10 +157,10 @@ impl Scanner for LineScanner<'_> {
             };
             let next = end + 1;
             self.state = match (start, line_end) {
-                (None, None) => State::Before,
-                (None, Some(_)) if at + (next as u64) < self.range.end => State::Start,
-                (None, Some(_)) => State::Done,
-                (Some(start), None) => State::Within { start, counts },
+                (None, None) => LineState::Before,
+                (None, Some(_)) if at + (next as u64) < self.range.end => LineState::Start,
+                (None, Some(_)) => LineState::Done,
+                (Some(start), None) => LineState::Within { start, counts },
                 (Some(start), Some(_)) => self.end_line(start, counts, at + next as u64)?,
             };
             from = next;
@@ -166,20 +169,20 @@ impl Scanner for LineScanner<'_> {
     }
 
     fn finish(&mut self, offset: u64) -> Result<()> {
-        if let (State::Within { start, counts }, Some(search)) = (self.state, &self.search) {
+        if let (LineState::Within { start, counts }, Some(search)) = (self.state, &self.search) {
             let counts = counts || search.ends_with_name();
             self.end_line(start, counts, offset)?;
-            self.state = State::Done;
+            self.state = LineState::Done;
         }
         Ok(())
     }
 }
 
-/// Joins what the scanners of line mode have found.
+/// Joins the results of the scanners of line mode.
 pub(super) struct LineJoiner {
-    /// Number of the next range's first line.
+    /// Number of the first line of the next range.
     line: u64,
-    /// Offset of the last line, whose end is the start of the next one; only if there is no main stream.
+    /// Offset of the last line, which ends where the next one starts. Only without a main stream.
     open: Option<u64>,
 }
 
@@ -188,8 +191,8 @@ impl LineJoiner {
         LineJoiner { line: start.line, open: None }
     }
 
-    /// Takes a range's sequences.
-    pub fn take(&mut self, piece: &mut LineScanner<'_>, builder: &mut Builder) -> Result<()> {
+    /// Adds the sequences of a range.
+    pub fn take(&mut self, piece: &mut LineScanner<'_>, builder: &mut TableBuilder) -> Result<()> {
         let base = piece.range.start;
         if piece.search.is_none() {
             if let (Some(&first), Some(&last)) = (piece.starts.first(), piece.starts.last()) {
@@ -214,12 +217,12 @@ impl LineJoiner {
         Ok(())
     }
 
-    /// The file ends at `offset`.
-    pub fn finish(&mut self, offset: u64, builder: &mut Builder) -> Result<()> {
+    /// Ends the file at `offset`.
+    pub fn finish(&mut self, offset: u64, builder: &mut TableBuilder) -> Result<()> {
         self.end_line(offset, builder)
     }
 
-    fn end_line(&mut self, end: u64, builder: &mut Builder) -> Result<()> {
+    fn end_line(&mut self, end: u64, builder: &mut TableBuilder) -> Result<()> {
         if let Some(offset) = self.open.take() {
             builder.add(Record { key: self.line, samples: 1, offset, size: end - offset })?;
             self.line += 1;
@@ -237,7 +240,7 @@ mod tests {
         let needle = Needle::new("x");
         let mut scanner = LineScanner::new(Some(&needle));
         let start = Start { content: 0, line: 2, by_line: true };
-        let mut builder = Builder::new(1 << 20, true);
+        let mut builder = TableBuilder::new(1 << 20, true);
         scanner.begin(15..1000, true);
         scanner.feed(b"|x 1\n|x 2").expect("memory");
         scanner.at = 20 + 4294967310;

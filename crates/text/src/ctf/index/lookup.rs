@@ -1,8 +1,8 @@
-//! Finding the sequence of a key, and the fingerprint of an index.
+//! Look-up of keys, and the fingerprint of an index.
 
 use super::SequenceSpan;
 use super::keys::Keys;
-use super::table::Table;
+use super::table::IndexTable;
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::fingerprint::{SEED, mix};
 use cntk_reader_core::format::sort::sort_like_std;
@@ -12,8 +12,8 @@ use cntk_reader_core::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 
-/// All positions, sorted by key. Equal keys are in the order in which CNTK's sort leaves them, or in that of the file where the table
-/// [finds the first](Table::finds_first).
+/// All positions, sorted by key. Equal keys are in the order in which CNTK's sort leaves them, or
+/// in file order if the table [finds the first](IndexTable::finds_first).
 #[derive(Debug)]
 pub(super) enum Sorted {
     /// The usual case.
@@ -23,8 +23,8 @@ pub(super) enum Sorted {
 }
 
 impl Sorted {
-    fn new(table: &Table) -> Result<Self> {
-        let pairs_of = |table: &Table| {
+    fn new(table: &IndexTable) -> Result<Self> {
+        let pairs_of = |table: &IndexTable| {
             let mut pairs = room::with_capacity(table.len(), room::INDEX)?;
             for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
                 let keyed = |position| (table.keys.get(position, chunk_span), position as u64);
@@ -33,7 +33,7 @@ impl Sorted {
             Ok(pairs)
         };
         let mut pairs: Vec<(SequenceKey, u64)> = pairs_of(table)?;
-        // On a thread outside of the library's pool, rayon would start a pool of its own.
+        // Outside the library's pool, rayon would start its global pool.
         if rayon::current_thread_index().is_some() {
             pairs.par_sort_unstable();
         } else {
@@ -58,7 +58,7 @@ impl Sorted {
         }
     }
 
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Sorted::Short(positions) => size_of_val(positions.as_slice()),
@@ -67,8 +67,8 @@ impl Sorted {
     }
 }
 
-impl Table {
-    /// Fails if the key of a sequence is not less than `limit`.
+impl IndexTable {
+    /// Fails unless all keys are less than `limit`.
     pub fn check_keys(&self, file: &DataFile, limit: Option<SequenceKey>) -> Result<()> {
         let Some(limit) = limit else { return Ok(()) };
         let is_too_large = |&position: &usize| self.key_at(position) >= limit;
@@ -81,24 +81,26 @@ impl Table {
         let span = self.span_at(found);
         let message = format!("Sequence id {} is too large for a file that is one of several.", span.key);
         let detail = format!(
-            "The ids of each file are numbers of their own, and have to be less than {limit}. If all files share one \
+            "Each file has its own ids, which have to be less than {limit}. If all files share one \
              numbering, set ‹shared_ids = true›, which allows larger ids."
         );
         let error = Error::data(message).with_detail(detail).for_key(span.key.to_string());
         Err(error.at(span.offset, file.line_at(span.offset)))
     }
 
-    /// Sorts the keys, if that is needed to find one and was not done yet.
+    /// Sorts the keys, if a look-up needs that and it has not been done.
     pub fn sort(&self, sorted: &OnceLock<Sorted>) -> Result<()> {
         if !self.keys.are_counting() && !self.ascending && sorted.get().is_none() {
-            // Another thread may have been faster.
+            // Another thread may have set it in the meantime.
             let _ = sorted.set(Sorted::new(self)?);
         }
         Ok(())
     }
 
-    /// The sequence that CNTK finds for this key; none if there is no memory to [sort](Table::sort) them. Of several it is the first one in a file of up to 16 sequences or if the table
-    /// [finds the first](Table::finds_first), and in larger files the one that CNTK's sort leaves in front.
+    /// Returns the sequence that CNTK finds for this key; `None` if there is no memory to
+    /// [sort](IndexTable::sort) the keys. Of several sequences, this is the first one in a file of
+    /// up to 16 sequences or if the table [finds the first](IndexTable::finds_first), and in larger
+    /// files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
@@ -120,9 +122,10 @@ impl Table {
         (self.key_at(position) == key).then_some(found)
     }
 
-    /// Keys ascend: first the chunk, then the sequence in it.
+    /// Finds an ascending key: first its chunk, then the sequence in it.
     fn find_ascending(&self, key: SequenceKey) -> Option<SequenceId> {
-        // The last chunk that begins with a smaller key may still have this one; else the next begins with it.
+        // The key is in the last chunk that begins with a smaller key, or the first one of the next
+        // chunk.
         let next = self.chunk_spans.partition_point(|chunk_span| chunk_span.key < key);
         if let Some(chunk) = next.checked_sub(1) {
             let chunk_span = &self.chunk_spans[chunk];
@@ -142,7 +145,7 @@ impl Table {
         self.chunk_spans.partition_point(|chunk_span| chunk_span.first <= position) - 1
     }
 
-    /// The sequence at a position.
+    /// Returns the sequence at a position.
     pub fn span_at(&self, position: usize) -> SequenceSpan {
         let chunk = self.chunk_of(position);
         self.span(position, &self.chunk_spans[chunk], self.positions(chunk).end)
@@ -153,7 +156,7 @@ impl Table {
         SequenceId { chunk: chunk as ChunkId, index: (position - self.chunk_spans[chunk].first) as u32 }
     }
 
-    /// The key of the sequence at a position.
+    /// Returns the key of the sequence at a position.
     pub fn key_at(&self, position: usize) -> SequenceKey {
         match &self.keys {
             Keys::Any(keys) => keys[position],
@@ -162,8 +165,8 @@ impl Table {
     }
 }
 
-/// A hash of chunks, lengths and keys that does not depend on how they are stored. Checkpoints carry it: it must not
-/// change between versions.
+/// A hash of chunks, lengths and keys, independent of how they are stored. Checkpoints contain it:
+/// it must not change between versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fingerprint {
     hash: u64,
@@ -179,7 +182,7 @@ impl Default for Fingerprint {
 
 impl Fingerprint {
     /// Adds the first `chunks` chunks of a table.
-    pub fn add(&mut self, table: &Table, chunks: usize) {
+    pub fn add(&mut self, table: &IndexTable, chunks: usize) {
         let mut hash = self.hash;
         for (chunk, chunk_span) in table.chunk_spans[..chunks].iter().enumerate() {
             let info = table.chunks[chunk];
@@ -194,13 +197,14 @@ impl Fingerprint {
         self.chunks += chunks as u64;
     }
 
-    /// The hash of what was added.
+    /// Returns the hash of everything added so far.
     pub fn value(&self) -> u64 {
         mix(self.hash, self.sequences, self.chunks)
     }
 }
 
-/// The first of `0..len` for which `before` does not hold. It holds for all before that one, and for none after.
+/// Returns the first number in `0..len` for which `before` is false, given that it is true for all
+/// smaller numbers and false for all larger ones.
 fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

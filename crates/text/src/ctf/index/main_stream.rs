@@ -1,7 +1,7 @@
-//! The search for the main stream's name in a line, as plain text wherever in the line it stands.
+//! Search for the main stream's name in a line, as plain text at any place in the line.
 //!
-//! A line contains the main stream if `|` and its name occur in it, followed by white space, `|`, a byte that is
-//! negative or below 0x20 as CNTK's signed `char`, or the end of the file.
+//! A line contains the main stream if `|` and its name occur in it, followed by white space, `|`, a
+//! byte that is negative or below 0x20 as CNTK's signed `char`, or the end of the file.
 
 use memchr::memmem;
 
@@ -17,7 +17,8 @@ impl Needle {
         Needle { finder: memmem::Finder::new(&text).into_owned(), text }
     }
 
-    /// Start of the first name from `from` on whose following byte is within `text`, too.
+    /// Returns the start of the first name from `from` on that is followed, within `text`, by a
+    /// byte that ends it.
     fn find(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let at = from + self.finder.find(text.get(from..)?)?;
@@ -30,13 +31,13 @@ impl Needle {
     }
 }
 
-/// A search that goes through lines in order, block by block.
+/// A search through lines in order, block by block.
 pub(super) struct Search<'a> {
     needle: &'a Needle,
     /// The last bytes of the current line in earlier blocks, at most as many as the needle has.
     tail: Vec<u8>,
-    /// The first name in this block from the place of the last search on: lines before it need no search. `usize::MAX` if
-    /// there is none, `None` before the first search.
+    /// The first name in this block from the place of the last search on, before which lines need
+    /// no search. `usize::MAX` if there is none, `None` before the first search.
     next: Option<usize>,
 }
 
@@ -45,12 +46,13 @@ impl<'a> Search<'a> {
         Search { needle, tail: Vec::new(), next: None }
     }
 
-    /// Another block begins.
+    /// Begins another block.
     pub fn enter_block(&mut self) {
         self.next = None;
     }
 
-    /// Whether the name is in `block[from..end]`; `end` is the position of a line break, or the end of the block.
+    /// Whether the name is in `block[from..end]`; `end` is the position of a line break, or the end
+    /// of the block.
     pub fn finds(&mut self, block: &[u8], from: usize, end: usize) -> bool {
         let next = match self.next {
             Some(next) if next >= from => next,
@@ -60,14 +62,14 @@ impl<'a> Search<'a> {
         next.saturating_add(self.needle.text.len()) <= end
     }
 
-    /// Keeps the end of `rest`, the part of a line with which a block ends.
+    /// Keeps the end of `rest`, the part of a line at the end of a block.
     pub fn leave_line(&mut self, rest: &[u8]) {
         self.tail.clear();
         self.append(rest);
     }
 
-    /// Whether the name is in `block[..end]` or begins in the previous block; `end` as in [`Search::finds`]. If the line goes
-    /// on after the block, its end is kept.
+    /// Whether the name is in `block[..end]` or begins in the previous block; `end` as in
+    /// [`Search::finds`]. If the line continues after the block, its end is kept.
     pub fn finds_across(&mut self, block: &[u8], end: usize) -> bool {
         let held = self.tail.len();
         let follower = (end + 1).min(block.len());
@@ -80,7 +82,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Whether the line ends with the name, the file being at its end.
+    /// Whether the line ends with the name, at the end of the file.
     pub fn ends_with_name(&self) -> bool {
         self.tail == self.needle.text
     }

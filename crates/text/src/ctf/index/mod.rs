@@ -1,11 +1,14 @@
-//! Index of a text file: where each sequence lies, how long it is, which key it has, and how chunks are cut.
+//! Index of a text file: the place, length and key of each sequence, and how sequences are grouped
+//! into chunks.
 //!
-//! `start` reads the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs their scanners
-//! over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts chunks and stores the
-//! sequences. `cache` keeps the index in a file beside the data; `lookup` finds keys; `repeats` and `warnings` find what is
-//! allowed but hardly ever meant.
+//! `start` reads the start of the file and decides between two modes, `lines` and `ids`. `scan`
+//! runs the scanners of a mode over ranges of the file in parallel, the joiners of that mode
+//! combine their results, and `table` forms chunks and stores the sequences. `cache` keeps the
+//! index in a file beside the data; `lookup` finds keys; `repeats` and `warnings` find input that
+//! is legal but probably a mistake.
 //!
-//! An index is built at once, or part after part while its file is read (`incremental`); `parts` are what there is of it.
+//! An index is built at once, or part by part while its file is read (`incremental`); `parts` has
+//! the parts built so far.
 
 mod breaks;
 pub mod brief;
@@ -57,37 +60,37 @@ use main_stream::Needle;
 use number::Digits;
 use parts::{IndexPart, IndexParts};
 use scan::Cut;
-use source::Source;
+use source::SourceFile;
 use start::Start;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use table::{ChunkSpan, Table};
+use table::{ChunkSpan, IndexTable};
 
-/// What an index depends on besides the file.
+/// Options of an index.
 #[derive(Debug, Clone)]
 pub struct IndexOptions {
     /// Name in the file of the stream that defines the minibatch size.
     pub main_stream: Option<String>,
-    /// Whether every line is a sequence, whatever ids it has.
+    /// Whether every line is a sequence, whatever its id.
     pub skip_sequence_ids: bool,
-    /// Most bytes of a chunk; a longer sequence is a chunk of its own.
+    /// Maximum bytes of a chunk; a longer sequence forms a separate chunk.
     pub chunk_size: u64,
     /// Whether the index cache is read and written.
     pub cache: bool,
-    /// Greatest level of the lines that are logged.
+    /// Log, with its level.
     pub log: Logger,
-    /// Keys have to be less than this.
+    /// Exclusive upper bound of the keys.
     pub key_limit: Option<SequenceKey>,
-    /// Whether a warning names keys that several sequences have.
+    /// Whether to warn about keys that several sequences share.
     pub warns_of_repeats: bool,
-    /// What is different in the release in whose place the reader stands.
+    /// Quirks of the CNTK release that the reader stands in for.
     pub quirks: Quirks,
 }
 
 impl IndexOptions {
-    /// What the options of a deserializer say of its index.
+    /// Returns the options of the index in those of a deserializer.
     pub fn of(options: &TextOptions) -> IndexOptions {
         let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
         IndexOptions {
@@ -112,7 +115,7 @@ pub struct SequenceSpan {
     pub samples: u32,
     /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Number of its bytes.
+    /// Size in bytes.
     pub size: u32,
 }
 
@@ -123,29 +126,30 @@ pub struct Index {
     incremental: Option<IncrementalIndex>,
     /// Whether every line is a sequence; otherwise lines begin with ids.
     by_line: bool,
-    /// The cache that it came from, if that may have been made of other data, which ids would show.
+    /// Path of the cache that the index was loaded from, if the cache may belong to other data,
+    /// which ids would reveal.
     doubtful_cache: Option<String>,
-    /// The chunks of all parts; made when they are first asked for, if there can be several parts.
+    /// The chunks of all parts. Filled when first requested, unless the index was built at once.
     chunks: OnceLock<Vec<ChunkInfo>>,
-    /// Those that were known when a call that waited for all of them was cancelled or failed for a while: such a call
-    /// comes to nothing, and must not decide about later ones.
+    /// The chunks that were known when a call that waited for all of them was cancelled or failed
+    /// temporarily. The result of such a call is discarded, and must not affect later calls.
     cut_off: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
 }
 
 impl Index {
-    /// Loads the index from its cache; or builds it from the file, in parallel ranges on the threads of the current rayon
-    /// pool, and writes the cache if that is asked for. When this returns, the cache is in place, or a warning says why it
-    /// is not.
+    /// Loads the index from its cache, or builds it from the file in parallel ranges on the threads
+    /// of the current rayon pool, and writes the cache if that is wanted. When this returns, the
+    /// cache is complete, or a warning has said why not.
     pub fn open(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
         let index = Self::open_cut(file, options, corpus, Cut::default());
         file.if_unchanged(index).map_err(|error| error.in_file(file.path()))
     }
 
-    /// Builds the start of the index from the file, at least one chunk if there is one. The rest is
-    /// built in the background as `ChunkTableExt::chunk` gets near it, and mistakes in the rest of
-    /// the file are found only then. Small files, and files with an index cache, are indexed at
-    /// once.
+    /// Builds the start of the index from the file: at least one chunk, if there is one. The rest
+    /// is built in the background as `ChunkTableExt::chunk` gets close to it, and errors in the
+    /// rest of the file are found only then. Small files, and files with an index cache, are
+    /// indexed at once.
     pub(crate) fn open_incremental(
         file: &DataFile,
         options: &IndexOptions,
@@ -155,7 +159,7 @@ impl Index {
         Self::open_in_steps(file, options, corpus, pool, incremental::STEP)
     }
 
-    /// [`Index::open_incremental`] with steps of `step` bytes.
+    /// Like [`Index::open_incremental`], with steps of `step` bytes.
     pub(super) fn open_in_steps(
         file: &DataFile,
         options: &IndexOptions,
@@ -176,7 +180,7 @@ impl Index {
     fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
         let begun = Instant::now();
         let log = options.log;
-        let source = Source::new(file)?;
+        let source = SourceFile::new(file)?;
         let start = Start::read(&source, options, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &log)?;
         let needle = options.main_stream.as_deref().map(Needle::new);
@@ -232,8 +236,9 @@ impl Index {
         self.doubtful_cache.is_some()
     }
 
-    /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset `base` in the file. An index that
-    /// was built from the file is not compared, nor a cache that records the state of its data.
+    /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset
+    /// `base` in the file. Nothing is compared if the index was built from the file, or came from a
+    /// cache that records the state of its data.
     pub(crate) fn check_ids(
         &self,
         spans: impl Iterator<Item = SequenceSpan>,
@@ -249,7 +254,7 @@ impl Index {
                 let found = found.map_or_else(String::new, |found| format!(" and begins with {found} there"));
                 let detail = format!(
                     "It says that sequence {} begins at this offset{found}. The file was replaced after the cache was written: \
-                     delete the cache, and it is written anew.",
+                     delete the cache; it will be written again.",
                     span.key
                 );
                 let key = span.key.to_string();
@@ -259,12 +264,14 @@ impl Index {
         Ok(())
     }
 
-    /// Whether every line is a sequence, whose key is the number of the line; otherwise lines begin with ids.
+    /// Whether every line is a sequence whose key is its line number; otherwise lines begin with
+    /// ids.
     pub(crate) fn is_by_line(&self) -> bool {
         self.by_line
     }
 
-    /// The number of lines of a file whose keys are those numbers. The index must be complete.
+    /// Returns the number of lines of a file whose keys are line numbers. The index must be
+    /// complete.
     pub(crate) fn lines(&self, file: &DataFile) -> Result<u64> {
         let last = self.chunks().len().checked_sub(1).map(|last| last as ChunkId);
         let last = last.and_then(|last| self.spans(last, 0..self.info(last).sequences).next_back());
@@ -272,7 +279,8 @@ impl Index {
         Ok(lines + lines::count(file, end)?)
     }
 
-    /// All chunks. Waits until they are indexed. If the file is wrong somewhere, these are the chunks before.
+    /// Returns all chunks, waiting until they are indexed. If the file is malformed, these are the
+    /// chunks before the error.
     pub fn chunks(&self) -> &[ChunkInfo] {
         match &self.incremental {
             None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
@@ -281,8 +289,9 @@ impl Index {
                     return chunks;
                 }
                 let known = || self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect();
-                // Outside the cell: the caller may ask while a thread that reads ahead waits here. An error is reported by
-                // `wait_for`, to the caller that asks for the first chunk after it.
+                // Not inside `get_or_init`: the caller may ask while a prefetching thread waits
+                // here. An error is reported by `wait_for`, to the caller that asks for the first
+                // chunk after it.
                 match incremental.wait_for_all() {
                     Err(error) if error.is_of_one_call() => self.cut_off.get_or_init(known),
                     _ => self.chunks.get_or_init(known),
@@ -291,28 +300,28 @@ impl Index {
         }
     }
 
-    /// The index as one that is extended while the file is read, if it is.
+    /// Returns the interface for an index that is extended while the file is read, if it is one.
     pub(crate) fn incremental(&self) -> Option<&dyn IncrementalTable> {
         self.incremental.as_ref().map(|index| index as &dyn IncrementalTable)
     }
 
-    /// The table that a chunk is in, its number there, and its span.
+    /// Returns the table of a chunk, the chunk's number there, and its span.
     ///
     /// # Panics
     ///
-    /// If the chunk is not indexed: callers name only chunks that the index has given them.
-    fn locate(&self, chunk: ChunkId) -> (&Table, usize, &ChunkSpan) {
+    /// If the chunk is not indexed: callers only name chunks that the index has returned.
+    fn locate(&self, chunk: ChunkId) -> (&IndexTable, usize, &ChunkSpan) {
         let Some((part, chunk)) = self.parts.find(chunk) else { panic!("There is no chunk {chunk}.") };
         (&part.table, chunk, &part.table.chunk_spans[chunk])
     }
 
-    /// Numbers of samples and sequences of a chunk that is indexed.
+    /// Returns the numbers of samples and sequences of an indexed chunk.
     pub fn info(&self, chunk: ChunkId) -> ChunkInfo {
         let (table, chunk, _) = self.locate(chunk);
         table.chunks[chunk]
     }
 
-    /// Declared lengths of a chunk's sequences.
+    /// Returns the declared lengths of a chunk's sequences.
     pub(crate) fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         let (table, chunk, _) = self.locate(chunk);
         if table.samples.is_empty() {
@@ -321,8 +330,8 @@ impl Index {
         Lengths::Each(&table.samples[table.positions(chunk)])
     }
 
-    /// The sequences of a chunk with these indexes, in file order. The first takes no longer than the others, wherever the
-    /// indexes start.
+    /// Returns the sequences of a chunk with these indexes, in file order. Takes constant time to
+    /// reach the first one.
     pub fn spans(
         &self,
         chunk: ChunkId,
@@ -343,35 +352,36 @@ impl Index {
         }
     }
 
-    /// Sorts what [`Index::find`] looks keys up in.
+    /// Sorts the keys for [`Index::find`].
     pub fn prepare_to_find(&self) -> Result<()> {
         self.chunks();
         self.parts.iter().try_for_each(IndexPart::prepare_to_find)
     }
 
-    /// The sequence that CNTK finds for this key. Keys are looked up in secondary deserializers, and the index of those is
-    /// built at once; in an incremental index, of several sequences with the key this finds one of the first part that has
-    /// any.
+    /// Returns the sequence that CNTK finds for this key. Keys are looked up in secondary
+    /// deserializers, whose index is built at once. In an incremental index, this finds a sequence
+    /// of the first part that has the key.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.chunks();
         self.parts.iter().find_map(|part| part.find_key(key))
     }
 
-    /// 64-bit hash of chunk table, lengths and keys.
+    /// Returns a 64-bit hash of chunk table, lengths and keys.
     pub fn fingerprint(&self) -> u64 {
         let chunks = self.chunks().len();
         let of_all = || self.parts.fingerprint(chunks);
-        // Not of those that a failed call knows.
+        // Not cached for the chunks known to a failed call.
         let is_known = self.incremental.is_none() || self.chunks.get().is_some();
         if is_known { *self.fingerprint.get_or_init(of_all) } else { of_all() }
     }
 
-    /// [`Index::fingerprint`] of the first `chunks` chunks, as if the file had no others. They must be indexed.
+    /// Returns the [fingerprint](Index::fingerprint) of the first `chunks` chunks, as if the file
+    /// had no others. They must be indexed.
     pub(crate) fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.parts.fingerprint(chunks)
     }
 
-    /// Where the last sequence of the first `chunks` chunks ends, which must be indexed.
+    /// Returns the end of the last sequence of the first `chunks` chunks, which must be indexed.
     pub(crate) fn end_of(&self, chunks: usize) -> u64 {
         let Some(last) = chunks.checked_sub(1) else { return 0 };
         let sequences = self.info(last as ChunkId).sequences;
@@ -379,13 +389,13 @@ impl Index {
         span.map_or(0, |span| span.offset + u64::from(span.size))
     }
 
-    /// Bytes of memory that the index takes.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.parts.bytes()
     }
 }
 
-/// Warns if several sequences of some files have one key.
+/// Warns if several sequences of some files have the same key.
 pub(crate) fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &Logger) {
     let files: Vec<_> = files.iter().map(|(file, index)| (*file, &*index.parts)).collect();
     warnings::of_repeats(&files, corpus, log);

@@ -1,22 +1,22 @@
-//! Numeric ids: digits as a 64-bit number, with CNTK's test for overflow.
+//! Numeric ids: digits as a 64-bit number, with CNTK's overflow check.
 //!
-//! CNTK compares the number before and after each digit, modulo 2^64. That lets some numbers that are too large pass
-//! (30000000000000000000 becomes 11553255926290448384); they pass here too.
+//! CNTK compares the number before and after each digit, modulo 2^64. Some numbers that are too
+//! large pass this check (30000000000000000000 becomes 11553255926290448384); they pass here too.
 
 use cntk_reader_core::Error;
 use cntk_reader_core::cpu::digits::up_to_eight;
 
-/// The digits at the start of some bytes.
+/// The digits at the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digits {
     /// The number; `None` after an overflow.
     pub value: Option<u64>,
-    /// How many digits there are (up to the one that overflows).
+    /// Number of digits, up to the one that overflows.
     pub len: usize,
 }
 
 impl Digits {
-    /// CNTK's error for a number that is too large.
+    /// Returns CNTK's error for a number that is too large.
     pub fn overflow() -> Error {
         Error::data("Overflow while reading a numeric sequence id (8-bit value).")
             .with_detail("An id has to be below 2^64: choose smaller ids, or set ‹numeric_keys = false›.")
@@ -25,11 +25,11 @@ impl Digits {
     /// Reads the digits at the start of `text`.
     #[inline]
     pub fn read(text: &[u8]) -> Digits {
-        // Short ids, the usual case: all digits are in the first eight bytes.
+        // Most ids are short: all digits are in the first eight bytes.
         match up_to_eight(text) {
             Some((value, len)) if len < 8 => Digits { value: Some(value), len },
             Some((first, _)) => {
-                // Sixteen digits do not overflow.
+                // Sixteen digits cannot overflow.
                 let (value, len) = match up_to_eight(&text[8..]) {
                     Some((second, len)) => (first * 10u64.pow(len as u32) + second, 8 + len),
                     None => (first, 8),
@@ -37,15 +37,15 @@ impl Digits {
                 if len % 8 != 0 {
                     return Digits { value: Some(value), len };
                 }
-                let Digits { value, len: more } = Self::go_on(value, &text[len..]);
+                let Digits { value, len: more } = Self::continue_from(value, &text[len..]);
                 Digits { value, len: len + more }
             }
-            None => Self::go_on(0, text),
+            None => Self::continue_from(0, text),
         }
     }
 
-    /// Reads the digits at the start of `text`, after others that gave `value`.
-    pub fn go_on(mut value: u64, text: &[u8]) -> Digits {
+    /// Continues with the digits at the start of `text`, after digits with this value.
+    pub fn continue_from(mut value: u64, text: &[u8]) -> Digits {
         for (len, &byte) in text.iter().enumerate() {
             if !byte.is_ascii_digit() {
                 return Digits { value: Some(value), len };
@@ -59,7 +59,7 @@ impl Digits {
     }
 }
 
-/// Appends a digit.
+/// Appends a digit; `None` if the number overflows.
 #[inline]
 pub(super) fn step(value: u64, digit: u8) -> Option<u64> {
     let next = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
@@ -85,7 +85,7 @@ mod tests {
         fn reads_as_digit_by_digit(digits in "[0-9]{0,24}", rest in proptest::collection::vec(any::<u8>(), 0..12)) {
             let mut text = digits.into_bytes();
             text.extend(rest);
-            prop_assert_eq!(Digits::read(&text), Digits::go_on(0, &text));
+            prop_assert_eq!(Digits::read(&text), Digits::continue_from(0, &text));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The reference of the scanners: one byte after the other, as the rules are written down. Both are compared on random
-//! files, which the scanners cut into tiny ranges and blocks.
+//! Reference implementation of the scanners: one byte at a time, as the rules are written down.
+//! Both are compared on random files, which the scanners cut into tiny ranges and blocks.
 
 use super::scan::Cut;
 use super::table::Record;
@@ -13,7 +13,7 @@ fn is_space(byte: u8) -> bool {
     b" \t\n\x0b\x0c\r".contains(&byte)
 }
 
-/// The sequences of a file, or the message of its failure.
+/// Returns the sequences of a file, or its error message.
 pub(super) fn sequences(
     file: &[u8],
     main_stream: Option<&str>,
@@ -112,7 +112,7 @@ fn corpus_number(corpus: &Corpus, text: &[u8]) -> Option<u64> {
     if text.is_empty() { None } else { corpus.number_of(text).expect("memory") }
 }
 
-/// The chunks of some sequences: how many each has, and how many samples.
+/// Returns the numbers of sequences and samples of each chunk.
 pub(super) fn chunks(records: &[Record], limit: u64) -> Vec<(u32, u64)> {
     let mut chunks: Vec<(u32, u64)> = Vec::new();
     let mut extent: Option<(u64, u64)> = None;
@@ -132,7 +132,7 @@ pub(super) fn chunks(records: &[Record], limit: u64) -> Vec<(u32, u64)> {
     chunks
 }
 
-/// Text that is rich in what scanners look for.
+/// Generates text with many of the patterns that scanners look for.
 pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         6 => Just("\n".to_owned()),
@@ -191,7 +191,7 @@ fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit
             for key in (0..40).chain([u64::MAX]) {
                 assert_eq!(index.find(key).is_some(), expected.iter().any(|record| record.key == key));
             }
-            // The same numbers for the same texts.
+            // Both number the same texts equally.
             for text in [&b"a"[..], b"b", b"ab", b"1", b"12345678|x"] {
                 assert_eq!(
                     ours.number_of(text).expect("memory"),
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(3000)) })]
 
     #[test]
-    fn parallel_ranges_give_what_the_reference_gives(
+    fn parallel_ranges_match_the_reference(
         file in text(),
         main_stream in prop_oneof![Just(None), Just(Some("x")), Just(Some("xx")), Just(Some("x|"))],
         skip_ids in prop::bool::weighted(0.2),

@@ -1,44 +1,49 @@
-//! Keys that several sequences have: warned of, because the lines of a sequence must follow each other.
+//! Search for keys that several sequences have, which deserve a warning: the lines of a sequence
+//! must be consecutive.
 //!
-//! CNTK takes lines of one id in two chunk_spans of a file for two sequences, and so does this reader. It is hardly ever meant:
-//! lines were interleaved, or files were put together whose ids begin anew.
+//! CNTK treats lines of one id in two places of a file as two sequences, and so does this reader.
+//! That is hardly ever intended: lines were interleaved, or files whose ids restart were
+//! concatenated.
 //!
-//! As long as keys ascend, which the table records, nothing has to be compared. Otherwise a pass over the keys marks each in
-//! a bit set.
+//! While keys ascend, which the table records, nothing has to be compared. Otherwise a pass over
+//! the keys marks each one in a bit set.
 //!
-//! - Keys of a small range, as in a shuffled file, have a bit each. A sequence takes 2 to 10 ns and at most 2 bytes for as
-//!   long as this runs; indexing it takes 57 ns if it has 25 bytes, and more if it has more.
-//! - Scattered keys, such as hashes, are marked by a hash, and those that were marked before are compared. A sequence takes
-//!   20 to 40 ns, so that this is done for up to [`MOST_SCATTERED`] sequences: 20 ms.
+//! - Keys in a small range, as in a shuffled file, have a bit each. This takes 2 to 10 ns and
+//!   temporarily at most 2 bytes per sequence; indexing takes 57 ns for a sequence of 25 bytes.
+//! - Scattered keys, such as hashes, are marked by a hash, and keys whose bit was already set are
+//!   compared. This takes 20 to 40 ns per sequence, so it is done for up to [`MAX_SCATTERED`]
+//!   sequences, in 20 ms.
 
 use super::SequenceSpan;
-use super::table::Table;
+use super::table::IndexTable;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::SequenceKey;
 
-/// Bits of a set: at most 128 MB.
-const MOST_BITS: u64 = 1 << 30;
+/// Maximum bits of a set: 128 MB.
+const MAX_BITS: u64 = 1 << 30;
 
-/// Bits for each sequence. With as many, 1 of 32 scattered keys is looked at again for nothing.
+/// Bits for each sequence; 1 of 32 scattered keys is then compared needlessly.
 const BITS_EACH: u64 = 16;
 
-/// Most sequences whose scattered keys are compared.
-const MOST_SCATTERED: u64 = 1 << 19;
+/// Maximum number of sequences whose scattered keys are compared.
+const MAX_SCATTERED: u64 = 1 << 19;
 
-/// What there is to warn of.
+/// The repeated keys of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repeats {
-    /// The first sequence in the order of the data whose key an earlier one has, and the number of its table ...
+    /// The first sequence in the order of the data with the key of an earlier one, and the number
+    /// of its table ...
     pub again: (usize, SequenceSpan),
-    /// ... and that earlier one.
+    /// ... and that earlier sequence.
     pub first: (usize, SequenceSpan),
-    /// Sequences whose key an earlier one has.
+    /// Number of sequences with the key of an earlier one.
     pub count: u64,
 }
 
 impl Repeats {
-    /// Looks for keys that several sequences have, whose tables these are in the order of the data.
-    pub fn find<'a, I: Iterator<Item = &'a Table> + Clone>(tables: I) -> Option<Repeats> {
+    /// Searches the tables, which are in the order of the data, for keys that several sequences
+    /// have.
+    pub fn find<'a, I: Iterator<Item = &'a IndexTable> + Clone>(tables: I) -> Option<Repeats> {
         if are_ascending(tables.clone()) {
             return None;
         }
@@ -48,17 +53,17 @@ impl Repeats {
             greatest = greatest.max(key);
             sequences += 1;
         });
-        let bits = (BITS_EACH * sequences).clamp(1 << 16, MOST_BITS);
+        let bits = (BITS_EACH * sequences).clamp(1 << 16, MAX_BITS);
         let range = greatest.saturating_sub(least);
         if range < bits {
             return among_close(tables, least, range + 1);
         }
-        if sequences > MOST_SCATTERED { None } else { among_scattered(tables, bits.next_power_of_two()) }
+        if sequences > MAX_SCATTERED { None } else { among_scattered(tables, bits.next_power_of_two()) }
     }
 }
 
-/// Whether each key of some tables is greater than all before it.
-fn are_ascending<'a>(tables: impl Iterator<Item = &'a Table>) -> bool {
+/// Whether each key of some tables is greater than all keys before it.
+fn are_ascending<'a>(tables: impl Iterator<Item = &'a IndexTable>) -> bool {
     let mut last = None;
     tables.filter(|table| table.len() > 0).all(|table| {
         let first = table.key_at(0);
@@ -66,9 +71,9 @@ fn are_ascending<'a>(tables: impl Iterator<Item = &'a Table>) -> bool {
     })
 }
 
-/// Keys from `least` on, in a range of this size: a bit for each.
+/// Searches keys in a small range, which starts at `least`, with a bit for each key.
 fn among_close<'a>(
-    tables: impl Iterator<Item = &'a Table> + Clone,
+    tables: impl Iterator<Item = &'a IndexTable> + Clone,
     least: SequenceKey,
     range: u64,
 ) -> Option<Repeats> {
@@ -84,10 +89,11 @@ fn among_close<'a>(
     repeats_of(tables, repeated?, count)
 }
 
-/// Any keys: `bits` bits, a power of two, marked by a hash.
-fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u64) -> Option<Repeats> {
+/// Searches arbitrary keys: each marks one of `bits` bits (a power of two), chosen by a hash.
+fn among_scattered<'a>(tables: impl Iterator<Item = &'a IndexTable> + Clone, bits: u64) -> Option<Repeats> {
     let shift = 64 - bits.ilog2();
-    // The constant is 2^64 divided by the golden ratio: the upper bits of the product differ for keys near each other.
+    // The constant is 2^64 divided by the golden ratio: the upper bits of the product differ for
+    // keys close to each other.
     let bit_of = |key: SequenceKey| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
     let mut seen = Bits::new(bits)?;
     let (mut suspects, mut has_room) = (Vec::new(), true);
@@ -101,7 +107,7 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
     }
     suspects.sort_unstable();
     suspects.dedup();
-    // A second set, of the suspects alone: most keys are in neither and need no search.
+    // A second set has only the suspects: most keys are in neither and need no search.
     let mut suspected = seen;
     suspected.clear();
     for &key in &suspects {
@@ -122,8 +128,12 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
     repeats_of(tables, repeated?, count)
 }
 
-/// The first two sequences of a key.
-fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, count: u64) -> Option<Repeats> {
+/// Returns the first two sequences with a key.
+fn repeats_of<'a>(
+    tables: impl Iterator<Item = &'a IndexTable>,
+    key: SequenceKey,
+    count: u64,
+) -> Option<Repeats> {
     let mut spans = tables.enumerate().flat_map(|(number, table)| {
         table.chunk_spans.iter().enumerate().flat_map(move |(chunk, chunk_span)| {
             let positions = table.positions(chunk);
@@ -135,7 +145,7 @@ fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, cou
     Some(Repeats { first: spans.next()?, again: spans.next()?, count })
 }
 
-fn for_each_key<'a>(tables: impl Iterator<Item = &'a Table>, mut work: impl FnMut(SequenceKey)) {
+fn for_each_key<'a>(tables: impl Iterator<Item = &'a IndexTable>, mut work: impl FnMut(SequenceKey)) {
     for table in tables {
         for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
             table.positions(chunk).for_each(|position| work(table.keys.get(position, chunk_span)));
@@ -151,7 +161,7 @@ impl Bits {
         room::zeroed(bits.div_ceil(64) as usize, room::INDEX).ok().map(Bits)
     }
 
-    /// Marks a bit. Whether it was marked before.
+    /// Marks a bit and returns whether it was marked before.
     #[inline]
     fn mark(&mut self, bit: u64) -> bool {
         let (word, mask) = (&mut self.0[(bit / 64) as usize], 1 << (bit % 64));
@@ -172,14 +182,15 @@ impl Bits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Builder, Record};
+    use super::super::table::{Record, TableBuilder};
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// Tables of sequences with these keys, of 3 bytes each, the last table from position `cut` on.
-    fn tables(keys: &[SequenceKey], cut: usize, chunk_size: u64) -> Vec<Table> {
-        let mut builder = Builder::new(chunk_size, false);
+    /// Tables of sequences with these keys, of 3 bytes each; the last table begins at position
+    /// `cut`.
+    fn tables(keys: &[SequenceKey], cut: usize, chunk_size: u64) -> Vec<IndexTable> {
+        let mut builder = TableBuilder::new(chunk_size, false);
         let mut tables = Vec::new();
         for (&key, number) in keys.iter().zip(0..) {
             builder.add(Record { key, samples: 1, offset: 3 * number, size: 3 }).expect("a sequence");
@@ -191,7 +202,7 @@ mod tests {
         tables
     }
 
-    /// One key after the other.
+    /// Compares one key after the other.
     fn reference(keys: &[SequenceKey]) -> Option<(u64, u64, u64)> {
         let (mut seen, mut found, mut count) = (HashMap::new(), None, 0);
         for (&key, number) in keys.iter().zip(0u64..) {
@@ -233,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_comparing_all_finds(
+        fn matches_the_reference(
             keys in proptest::collection::vec(prop_oneof![0u64..40, any::<u64>()], 0..30), cut in 0usize..30, size in 1u64..40,
         ) {
             check(&keys, cut, size);

@@ -1,14 +1,15 @@
-//! Scans a file in parallel ranges and joins their results in the file's order.
+//! Scans a file in parallel ranges and joins the results in file order.
 //!
-//! A range owns the lines that start in it. Its scanner is fed from the byte before the range (a line break there starts a
-//! line) to the end of the last line that it owns, or to as much of that line as it needs. So ranges are independent of each
-//! other, and their results together are those of one scan from front to back.
+//! A range owns the lines that start in it. Its scanner is fed from the byte before the range (a
+//! line break there starts a line) to the end of the last line that it owns, or as far into that
+//! line as it needs. So ranges are independent, and together they give the same result as one scan
+//! from front to back.
 //!
-//! There is no thread that distributes work: a thread that finds the next result in order ready joins it, and the others
-//! scan further ranges. Blocks and scanners are used again, so that memory stays in the cache and does not grow with the
-//! file.
+//! No thread distributes work: a thread that finds the next result in order joins it, and the
+//! others scan further ranges. Blocks and scanners are reused, so that memory stays in the cache
+//! and does not grow with the file.
 
-use super::source::Source;
+use super::source::SourceFile;
 use cntk_reader_core::Result;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::cancel::Current;
@@ -16,30 +17,31 @@ use cntk_reader_core::runtime::sync::{self, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Scans the lines that start in a range. State is explicit: blocks may end anywhere.
+/// Scans the lines that start in a range. It may be interrupted anywhere: blocks can end at any
+/// byte.
 pub(super) trait Scanner: Send {
-    /// Forgets everything and begins with another range. `at_line` says whether the first byte fed starts a line;
-    /// otherwise what comes before the first line break is not this range's.
+    /// Resets the scanner for another range. `at_line` says whether the first byte fed starts a
+    /// line; otherwise the bytes up to the first line break belong to an earlier range.
     fn begin(&mut self, range: Range<u64>, at_line: bool);
 
     /// Whether the bytes from `offset` on matter. All bytes before `offset` have been fed.
     fn wants(&self, offset: u64) -> bool;
 
-    /// Takes the next bytes. Fails if there is no memory for what is in them.
+    /// Takes the next bytes. Fails if there is no memory for the result.
     fn feed(&mut self, block: &[u8]) -> Result<()>;
 
-    /// Nothing follows: the file ends at `offset`.
+    /// Ends the file, at `offset`.
     fn finish(&mut self, offset: u64) -> Result<()>;
 }
 
-/// How a file is cut for scanning.
+/// Sizes of the pieces in which a file is scanned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     /// Bytes of a range.
     pub range: u64,
-    /// Bytes read at a time: few enough to stay in a core's own cache.
+    /// Bytes read at a time: few enough to stay in a core's private cache.
     pub block: usize,
-    /// Bytes read at a time after the end of a range, at first; each further read takes twice as many.
+    /// Bytes of the first read after the end of a range; each further read is twice as long.
     pub tail: usize,
 }
 
@@ -49,15 +51,17 @@ impl Default for Cut {
     }
 }
 
-/// Bytes of a block before those of the file. Most blocks of a file begin where a page does, and memory that the C library maps
-/// begins 16 bytes later. AMD's third Zen generation copies out of the page cache at a quarter of the speed to the first 31
-/// bytes after the source's place in its page: see "Copying files" in docs/performance.md.
+/// Bytes of a block before the file's text. Most blocks of a file begin at a page boundary, and
+/// memory that the C library maps begins 16 bytes after one. AMD's Zen 3 copies out of the page
+/// cache at a quarter of the speed if the target begins up to 31 bytes later in its page than the
+/// source.
 const APART: usize = 48;
 
-/// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each range, in order. The extent
-/// starts with a line, and its end counts as the end of the file; the part may begin and end anywhere in it.
+/// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each
+/// range, in order. The extent starts with a line, and its end counts as the end of the file; the
+/// part may begin and end anywhere in it.
 pub(super) fn scan<S: Scanner>(
-    source: &Source<'_>,
+    source: &SourceFile<'_>,
     extent: Range<u64>,
     part: Range<u64>,
     cut: Cut,
@@ -66,7 +70,7 @@ pub(super) fn scan<S: Scanner>(
 ) -> Result<()> {
     let ranges = (part.end - part.start).div_ceil(cut.range);
     let threads = if ranges > 1 { sync::current_threads() } else { 1 };
-    // Enough that the other threads go on while one is late with its range.
+    // Enough to keep the other threads busy while one is late with its range.
     let scans = ranges.min(2 * threads as u64 + 1);
     let parallel = ParallelScan {
         queue: Mutex::new(Queue {
@@ -96,39 +100,41 @@ pub(super) fn scan<S: Scanner>(
 /// A scan by several threads.
 struct ParallelScan<'a, S, T> {
     queue: Mutex<Queue<S>>,
-    /// Signals every change of the queue.
+    /// Notified of every change of the queue.
     changed: Condvar,
     take: Mutex<T>,
-    source: &'a Source<'a>,
+    source: &'a SourceFile<'a>,
     extent: Range<u64>,
-    /// Where the last range ends.
+    /// End of the last range.
     end: u64,
     cut: Cut,
 }
 
 struct Queue<S> {
-    /// Where the next range starts.
+    /// Start of the next range.
     next: u64,
-    /// The ranges from the first one that has not been taken on, in order; `None` while a thread scans it.
+    /// The scans of the ranges that are not taken yet, in order; `None` while a thread scans the
+    /// range.
     pending: VecDeque<Option<RangeScan<S>>>,
     /// Number of ranges that have been taken.
     taken: usize,
     spare: Vec<RangeScan<S>>,
-    /// Whether a thread is taking a range: the next range must wait.
+    /// Whether a thread is taking a range, so that the next range must wait.
     taking: bool,
     /// Set when the scan ends early: by an error, or by a panic of another thread.
     end: Option<Result<()>>,
 }
 
 enum Job<S> {
-    /// Scan a range, which has this number.
+    /// Scan the range with this number.
     Scan(usize, RangeScan<S>),
-    /// Take a range that was scanned.
+    /// Take a scanned range.
     Take(RangeScan<S>),
 }
 
 impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> ParallelScan<'_, S, T> {
-    /// What each thread does until all ranges are taken: take the next range in order if it is scanned, else scan another.
+    /// Runs on each thread until all ranges are taken: takes the next range in order if it is
+    /// scanned, otherwise scans another.
     fn work(&self) {
         let _stop = StopOnPanic(self);
         while let Some(job) = self.next_job() {
@@ -154,7 +160,7 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> ParallelScan<'_, S, T> {
         }
     }
 
-    /// The next job; waits for one if necessary. `None` if nothing is left.
+    /// Returns the next job, waiting for it if necessary. `None` if nothing is left.
     fn next_job(&self) -> Option<Job<S>> {
         let mut queue = self.queue.lock();
         loop {
@@ -183,7 +189,7 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> ParallelScan<'_, S, T> {
     }
 }
 
-/// Ends the scan when its thread panics, so that the other threads do not wait for its range.
+/// Ends the scan when its thread panics, so that other threads do not wait for its range.
 struct StopOnPanic<'a, 'b, S: Scanner, T: FnMut(&mut S) -> Result<()>>(&'a ParallelScan<'b, S, T>);
 
 impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Drop for StopOnPanic<'_, '_, S, T> {
@@ -207,15 +213,15 @@ impl<S: Scanner> RangeScan<S> {
         RangeScan { scanner, block: Vec::new(), range: 0..0, outcome: Ok(()) }
     }
 
-    fn run(&mut self, source: &Source<'_>, extent: &Range<u64>, cut: Cut) {
+    fn run(&mut self, source: &SourceFile<'_>, extent: &Range<u64>, cut: Cut) {
         self.outcome = self.scan(source, extent, cut);
     }
 
-    fn scan(&mut self, source: &Source<'_>, extent: &Range<u64>, cut: Cut) -> Result<()> {
+    fn scan(&mut self, source: &SourceFile<'_>, extent: &Range<u64>, cut: Cut) -> Result<()> {
         let Range { start, end } = self.range;
         let at_line = start == extent.start;
         let mut at = if at_line { start } else { start - 1 };
-        // The last byte of a range can only start a line of the next one, except where there is none.
+        // The last byte of a range can only start a line of the next range, unless there is none.
         let inner = if end == extent.end { end } else { end - 1 };
         let mut tail = cut.tail.min(cut.block);
         self.scanner.begin(start..end, at_line);
@@ -249,7 +255,7 @@ mod schedules {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Knows which range it has, and counts its bytes.
+    /// A scanner that records its range and the number of bytes.
     #[derive(Default)]
     struct Bytes {
         range: Range<u64>,
@@ -278,7 +284,7 @@ mod schedules {
     const RANGES: u64 = 9;
     const RANGE: u64 = 8;
 
-    /// Every range is taken once and in order, up to the range that fails, if one does.
+    /// Every range is taken once and in order, up to a range that fails.
     #[test]
     fn ranges_are_taken_in_order() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -292,7 +298,7 @@ mod schedules {
                 one_or_two => Some(4 * one_or_two as u64),
             };
             let file = DataFile::open(&path).expect("a file");
-            let source = Source::new(&file).expect("a file");
+            let source = SourceFile::new(&file).expect("a file");
             let all = 0..RANGES * RANGE;
             let mut taken = 0;
             let outcome = scan(

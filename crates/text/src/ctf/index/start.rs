@@ -1,25 +1,26 @@
-//! The start of a text file: byte order mark, leading white space, and whether lines or ids separate sequences.
+//! The start of a text file: byte order mark, leading white space, and whether lines or ids
+//! separate sequences.
 
 use super::IndexOptions;
 use super::number::{Digits, step};
-use super::source::Source;
+use super::source::SourceFile;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::text::{MARK, other_encoding, wrong_encoding};
 use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::{Error, Result};
 
-/// What the start of a file decides.
+/// Facts that the start of a file decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Start {
     /// Offset of the first byte that is not white space.
     pub content: u64,
-    /// Line breaks before it: its line number, from 0.
+    /// Number of line breaks before it, which is its line number, counted from 0.
     pub line: u64,
     /// Whether every line is a sequence; otherwise lines begin with ids.
     pub by_line: bool,
 }
 
-/// Number of a line that is not known.
+/// An unknown line number.
 pub(super) const LINE_UNKNOWN: u64 = u64::MAX;
 
 /// White space between lines and after textual ids.
@@ -29,7 +30,7 @@ pub fn is_space(byte: u8) -> bool {
 
 impl Start {
     /// Reads the start of a file. Fails if no sequence can begin there.
-    pub fn read(source: &Source<'_>, options: &IndexOptions, corpus: &Corpus) -> Result<Start> {
+    pub fn read(source: &SourceFile<'_>, options: &IndexOptions, corpus: &Corpus) -> Result<Start> {
         let skip_sequence_ids = options.skip_sequence_ids;
         let mut bytes = Bytes::new(source, 0);
         if bytes.fill()?.starts_with(b"\xff\xfe") {
@@ -64,8 +65,8 @@ impl Start {
             match bytes.peek()? {
                 None => {
                     let error = Error::data("Input file is empty");
-                    let error = error
-                        .with_detail("The file is nothing but white space: lines of samples were expected.");
+                    let error =
+                        error.with_detail("The file has only white space: lines of samples were expected.");
                     return Err(error.at(bytes.offset(), Some(line + 1)));
                 }
                 Some(byte) if is_space(byte) && !options.quirks.refuses_leading_space => {
@@ -103,8 +104,8 @@ impl Start {
     }
 }
 
-/// What to do about a file that begins with neither an id nor a sample.
-fn without_id(source: &Source<'_>) -> String {
+/// Advice on a file that begins with neither an id nor a sample.
+fn without_id(source: &SourceFile<'_>) -> String {
     if FileFormat::of_data(source.file).is_ok_and(|format| format == FileFormat::CtfTextIds) {
         return "Its ids are text, and numbers were expected. Set ‹numeric_keys = false› ‹in_the_reader›, or \
                 number the sequences."
@@ -118,9 +119,9 @@ fn without_id(source: &Source<'_>) -> String {
     format!("A text file in CNTK's format was expected. {explained}")
 }
 
-/// A file byte by byte.
+/// Reads a file byte by byte.
 struct Bytes<'a> {
-    source: &'a Source<'a>,
+    source: &'a SourceFile<'a>,
     block: Vec<u8>,
     /// Offset of the block in the file.
     base: u64,
@@ -130,11 +131,11 @@ struct Bytes<'a> {
 impl<'a> Bytes<'a> {
     const BLOCK: u64 = 4096;
 
-    fn new(source: &'a Source<'a>, offset: u64) -> Self {
+    fn new(source: &'a SourceFile<'a>, offset: u64) -> Self {
         Bytes { source, block: Vec::new(), base: offset, at: 0 }
     }
 
-    /// The bytes at hand; none at the end of the file.
+    /// Returns the bytes at hand; none at the end of the file.
     fn fill(&mut self) -> Result<&[u8]> {
         if self.at == self.block.len() {
             self.base = self.offset();
@@ -157,7 +158,7 @@ impl<'a> Bytes<'a> {
         self.base + self.at as u64
     }
 
-    /// Whether an id begins here; an id that ends with the file is none.
+    /// Skips an id and returns whether there is one. An id that ends with the file does not count.
     fn skip_id(&mut self, numeric: bool, line: u64) -> Result<bool> {
         let start = self.offset();
         let mut value = 0;

@@ -1,9 +1,10 @@
-//! The table of sequences, and how they are cut into chunks while it is built.
+//! The table of sequences, and its builder, which groups them into chunks.
 //!
-//! It has flat arrays over all sequences in file order, each stored only if it is needed: `offsets` (relative to the chunk)
-//! always, `sizes` if bytes between sequences were left out, `samples` if not every sequence is one sample, and keys as
-//! [`Keys`] stores them. A file of lines without a main stream takes 4 bytes a sequence, a file with ids at most 16 (20 if ids
-//! are far apart and sequences are left out).
+//! The table has flat arrays over all sequences in file order, each stored only if needed:
+//! `offsets` (relative to the chunk) always, `sizes` if there are bytes between sequences,
+//! `samples` if not every sequence is one sample, and keys as [`Keys`] stores them. A file of lines
+//! without a main stream takes 4 bytes per sequence, and a file with ids at most 16 (20 if ids are
+//! far apart and there are bytes between sequences).
 
 use super::SequenceSpan;
 use super::keys::Keys;
@@ -12,7 +13,7 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::{Error, Result};
 
-/// A sequence on its way into the table.
+/// A sequence to be added to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub key: SequenceKey,
@@ -27,7 +28,7 @@ impl From<SequenceSpan> for Record {
     }
 }
 
-/// Where a chunk lies in the table and in the file.
+/// Place of a chunk in the table and in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChunkSpan {
     /// Position of its first sequence.
@@ -42,33 +43,37 @@ pub(super) struct ChunkSpan {
 
 /// The sequences and chunks of a file.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct IndexTable {
     pub chunks: Vec<ChunkInfo>,
     pub chunk_spans: Vec<ChunkSpan>,
     pub offsets: Vec<u32>,
-    /// Bytes of each sequence. Empty if each ends where the next one begins, and the last one of a chunk with the chunk.
+    /// Bytes of each sequence. Empty if each sequence ends where the next one begins, and the last
+    /// one of a chunk at the end of the chunk.
     pub sizes: Vec<u32>,
-    /// Samples of each sequence. Empty if all are 1.
+    /// Samples of each sequence. Empty if all have one.
     pub samples: Vec<u32>,
     pub keys: Keys,
-    /// Whether each key is greater than all before it, in this table and in those removed before ([`Builder::take_complete`]).
+    /// Whether each key is greater than all before it, in this table and in the parts removed from
+    /// it ([`TableBuilder::take_complete`]).
     pub ascending: bool,
-    /// Whether, of several sequences with one key, the first one is found instead of that which CNTK's sort leaves in front.
+    /// Whether a look-up finds the first of several sequences with the same key, instead of the one
+    /// that CNTK's sort leaves in front.
     pub finds_first: bool,
 }
 
-impl Table {
+impl IndexTable {
     pub fn len(&self) -> usize {
         self.offsets.len()
     }
 
-    /// Positions of a chunk's sequences.
+    /// Returns the positions of a chunk's sequences.
     pub fn positions(&self, chunk: usize) -> std::ops::Range<usize> {
         let first = self.chunk_spans[chunk].first;
         first..first + self.chunks[chunk].sequences as usize
     }
 
-    /// The sequence at a position. `chunk_span` is that of its chunk, and `end` the position after the chunk's last sequence.
+    /// Returns the sequence at a position. `chunk_span` is the span of its chunk, and `end` the
+    /// position after the chunk's last sequence.
     #[inline]
     pub fn span(&self, position: usize, chunk_span: &ChunkSpan, end: usize) -> SequenceSpan {
         let offset = self.offsets[position];
@@ -85,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.chunks.as_slice())
             + size_of_val(self.chunk_spans.as_slice())
@@ -94,33 +99,33 @@ impl Table {
     }
 }
 
-/// A table that is being built, sequence after sequence in file order.
-pub(super) struct Builder {
-    table: Table,
-    /// Bytes of a chunk.
+/// A table that is being built, sequence by sequence in file order.
+pub(super) struct TableBuilder {
+    table: IndexTable,
+    /// Maximum bytes of a chunk.
     limit: u64,
-    /// Keys are line numbers.
+    /// Whether keys are line numbers.
     keys_are_lines: bool,
     last_key: SequenceKey,
 }
 
-impl Builder {
+impl TableBuilder {
     pub fn new(chunk_size: u64, keys_are_lines: bool) -> Self {
-        let table = Table { ascending: true, ..Table::default() };
-        Builder { table, limit: chunk_size, keys_are_lines, last_key: 0 }
+        let table = IndexTable { ascending: true, ..IndexTable::default() };
+        TableBuilder { table, limit: chunk_size, keys_are_lines, last_key: 0 }
     }
 
-    /// Key and offset of the first sequence.
+    /// Returns key and offset of the first sequence.
     pub fn first(&self) -> Option<(SequenceKey, u64)> {
         self.table.chunk_spans.first().map(|first| (first.key, first.offset))
     }
 
-    /// Takes over what another builder knows of the sequences before its first chunk.
-    pub fn continue_after(&mut self, other: &Builder) {
+    /// Takes over another builder's state about the sequences before its first chunk.
+    pub fn continue_after(&mut self, other: &TableBuilder) {
         self.table.ascending = other.table.ascending;
     }
 
-    /// Reserves memory for this many sequences.
+    /// Reserves memory for this number of sequences.
     pub fn reserve(&mut self, sequences: usize) -> Result<()> {
         room::reserve_exact(&mut self.table.offsets, sequences, room::INDEX)
     }
@@ -130,8 +135,8 @@ impl Builder {
         self.table.len()
     }
 
-    /// Appends a sequence, to the last chunk or to a new one. A gap before the sequence does not count for the
-    /// chunk's limit, gaps inside the chunk do.
+    /// Appends a sequence, to the last chunk or to a new one. Gaps inside a chunk count towards its
+    /// limit; the gap before the sequence does not.
     #[inline]
     pub fn add(&mut self, record: Record) -> Result<()> {
         let Record { key, samples, offset, size } = record;
@@ -189,18 +194,18 @@ impl Builder {
         Ok(())
     }
 
-    /// Appends lines that are one sample each, follow each other without gaps, and whose keys count up from `key`. A line
-    /// reaches from each of `starts` to the next one; these are relative to `base`. The result is that of [`Builder::add`]
-    /// for each line.
+    /// Appends lines of one sample each that follow each other without gaps, with keys that count
+    /// up from `key`. A line extends from each of `starts` to the next one; these are relative to
+    /// `base`. Equivalent to [`TableBuilder::add`] for each line.
     pub fn add_lines(&mut self, key: SequenceKey, base: u64, starts: &[u32]) -> Result<()> {
         let lines = starts.len().saturating_sub(1);
         let mut done = 0;
         while done < lines {
-            // One line by itself: it may open a chunk, or lie too far from the chunk's start.
+            // Add one line separately: it may open a chunk, or be too far from the chunk's start.
             let (offset, end) = (base + u64::from(starts[done]), base + u64::from(starts[done + 1]));
             self.add(Record { key: key + done as u64, samples: 1, offset, size: end - offset })?;
             done += 1;
-            // Then all further lines that fit into the chunk.
+            // Then add all further lines that fit into the chunk.
             let table = &mut self.table;
             let plain = table.sizes.is_empty() && table.samples.is_empty() && table.keys.are_counting();
             let (Some(chunk_span), Some(chunk), true) =
@@ -238,7 +243,8 @@ impl Builder {
         room::push(&mut self.table.chunks, ChunkInfo { samples: 0, sequences: 0 }, room::INDEX)
     }
 
-    /// Stores the sizes of all sequences so far: bytes between sequences are left out from here on.
+    /// Stores the sizes of all sequences so far; from here on, there may be bytes between
+    /// sequences.
     #[cold]
     fn store_sizes(&mut self) -> Result<()> {
         let table = &mut self.table;
@@ -254,26 +260,26 @@ impl Builder {
     #[cold]
     fn refuse(&self, record: Record, message: &str) -> Error {
         let line = self.keys_are_lines.then(|| record.key + 1);
-        let detail = "Sequences and chunks may have 4 GB, and a file 4294967295 chunks: give each sequence an id of its own, or set \
+        let detail = "Sequences and chunks may have 4 GB, and a file 4294967295 chunks: give each sequence its own id, or set \
                       another ‹chunk_size›.";
         let error = Error::data(message).with_detail(detail).at(record.offset, line);
         error.for_key(record.key.to_string())
     }
 
-    /// Removes and returns all chunks but the last one, to which sequences may still be added.
-    pub fn take_complete(&mut self) -> Result<Table> {
+    /// Removes and returns all chunks except the last one, to which sequences may still be added.
+    pub fn take_complete(&mut self) -> Result<IndexTable> {
         let (Some(first), Some(chunks)) = (
             self.table.chunk_spans.last().map(|chunk_span| chunk_span.first),
             self.table.chunks.len().checked_sub(1),
         ) else {
-            return Ok(Table::default());
+            return Ok(IndexTable::default());
         };
         if chunks == 0 {
-            return Ok(Table::default());
+            return Ok(IndexTable::default());
         }
-        let Table { sizes, samples, .. } = &mut self.table;
+        let IndexTable { sizes, samples, .. } = &mut self.table;
         let split_off = |list: &mut Vec<u32>| room::split_off(list, first.min(list.len()), room::INDEX);
-        let last = Table {
+        let last = IndexTable {
             sizes: split_off(sizes)?,
             samples: split_off(samples)?,
             offsets: split_off(&mut self.table.offsets)?,
@@ -292,14 +298,14 @@ impl Builder {
         Ok(std::mem::replace(&mut self.table, last).shrunk())
     }
 
-    /// The table.
-    pub fn finish(self) -> Table {
+    /// Returns the table.
+    pub fn finish(self) -> IndexTable {
         self.table.shrunk()
     }
 }
 
-impl Table {
-    fn shrunk(mut self) -> Table {
+impl IndexTable {
+    fn shrunk(mut self) -> IndexTable {
         let table = &mut self;
         table.chunks.shrink_to_fit();
         table.chunk_spans.shrink_to_fit();

@@ -1,7 +1,7 @@
-//! What CNTK was seen to do, file by file.
+//! Behaviour observed in CNTK, file by file.
 
 use super::scan::Cut;
-use super::table::{Builder, Record};
+use super::table::{Record, TableBuilder};
 use super::*;
 use cntk_reader_core::error::{ErrorKind, ExceptionClass};
 use cntk_reader_core::option::release::Release;
@@ -231,8 +231,8 @@ fn chunks_are_cut_as_cntk_cuts() {
 #[test]
 fn limits_of_32_bits() {
     let add =
-        |builder: &mut Builder, key, offset, size| builder.add(Record { key, samples: 1, offset, size });
-    let mut builder = Builder::new(u64::MAX, false);
+        |builder: &mut TableBuilder, key, offset, size| builder.add(Record { key, samples: 1, offset, size });
+    let mut builder = TableBuilder::new(u64::MAX, false);
     add(&mut builder, 7, 15, 4294967295).expect("fits");
     add(&mut builder, 8, 15 + 4294967295, 1).expect("fits");
     let error = add(&mut builder, 9, 15 + 4294967296, 5).expect_err("too far");
@@ -282,12 +282,12 @@ fn fingerprints_differ_by_chunks_lengths_and_keys() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), count);
-    // Checkpoints carry it.
+    // Checkpoints contain it.
     assert_eq!(open(b"1 |x\n2 |x\n", None).expect("an index").fingerprint(), 17703863879602653986);
 }
 
 #[test]
-fn in_a_betas_place_the_first_of_several_is_found() {
+fn beta_finds_the_first_of_repeated_keys() {
     let text: String = (0..40).map(|line| format!("{} |x {line}\n", line * 7 % 20)).collect();
     let file = file_of(text.as_bytes());
     let open = |quirks| Index::open(&file, &IndexOptions { quirks, ..options(None) }, &Corpus::Numeric);
@@ -297,12 +297,12 @@ fn in_a_betas_place_the_first_of_several_is_found() {
         let first = SequenceId { chunk: 0, index: line };
         assert_eq!(beta.find(u64::from(line * 7 % 20)), Some(first));
     }
-    // CNTK's sort of more than 16 sequences takes another one.
+    // CNTK's sort of more than 16 sequences leaves another one in front.
     assert!((0..20).any(|key| later.find(key) != beta.find(key)));
 }
 
 #[test]
-fn in_a_betas_place_white_space_before_the_first_id_is_refused() {
+fn beta_refuses_leading_white_space() {
     let open = |text: &[u8], skip_sequence_ids| {
         let quirks = Release::Beta.quirks();
         let options = IndexOptions { quirks, skip_sequence_ids, ..options(None) };
@@ -312,7 +312,7 @@ fn in_a_betas_place_white_space_before_the_first_id_is_refused() {
         let error = open(text, false).expect_err("white space");
         assert_eq!(error.message(), "Expected a sequence id at the offset 0, none was found.");
     }
-    // Where every line is a sequence, a blank one is, too.
+    // If every line is a sequence, so is a blank one.
     assert_eq!(open(b"\n|x 1\n|x 2\n", true).expect("lines"), 3);
     assert_eq!(open(b" |x 1\n|x 2\n", true).expect("lines"), 2);
     assert_eq!(open(b"|x 1\n|x 2\n", false).expect("lines"), 2);

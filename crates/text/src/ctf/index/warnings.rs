@@ -1,8 +1,8 @@
-//! What is allowed in a text file but hardly ever meant, and is said once a file.
+//! Warnings about input that is legal but probably a mistake, given once per file.
 
 use super::parts::IndexParts;
 use super::repeats::Repeats;
-use super::source::Source;
+use super::source::SourceFile;
 use super::start::Start;
 use super::{IndexOptions, SequenceSpan};
 use cntk_reader_core::Result;
@@ -13,12 +13,12 @@ use cntk_reader_core::runtime::log::{Level, Logger};
 /// Bytes at the start of a file that are searched for a line with an id.
 const SEARCHED: u64 = 64 << 10;
 
-/// Lines up to this offset are counted for a warning; of chunk_spans beyond it the offset must do.
+/// Largest offset at which a warning gives a line; beyond it, the offset must suffice.
 const COUNTED: u64 = 64 << 20;
 
-/// Warns if the first line has no id and a line soon after it has one: then all ids are ignored.
+/// Warns if the first line has no id and a line soon after it has one: all ids are ignored then.
 pub(super) fn of_ignored_ids(
-    source: &Source<'_>,
+    source: &SourceFile<'_>,
     options: &IndexOptions,
     start: Start,
     log: &Logger,
@@ -32,7 +32,7 @@ pub(super) fn of_ignored_ids(
     Ok(())
 }
 
-/// Warns if several sequences have one key.
+/// Warns if several sequences have the same key.
 pub(super) fn of_repeats(files: &[(&FileHandle, &IndexParts)], corpus: &Corpus, log: &Logger) {
     if !log.shows(Level::Warning) {
         return;
@@ -42,7 +42,11 @@ pub(super) fn of_repeats(files: &[(&FileHandle, &IndexParts)], corpus: &Corpus, 
     }
 }
 
-fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) -> Result<Option<String>> {
+fn about_ignored_ids(
+    source: &SourceFile<'_>,
+    options: &IndexOptions,
+    start: Start,
+) -> Result<Option<String>> {
     if !start.by_line || options.skip_sequence_ids {
         return Ok(None);
     }
@@ -50,7 +54,7 @@ fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) 
     source.read(&mut block, start.content)?;
     let with_id = block.split(|&byte| byte == b'\n').position(|line| {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // Digits up to the end of the file are no id; what follows the end of the block is not known.
+        // Digits up to the end of the file are no id, and the text after the block is unknown.
         0 < digits && digits < line.len()
     });
     Ok(with_id.map(|lines| {
@@ -101,14 +105,14 @@ mod tests {
 
     fn ignored_ids(text: &[u8], skip_sequence_ids: bool) -> Option<String> {
         let file = file_of(text);
-        let source = Source::new(&file).expect("a source");
+        let source = SourceFile::new(&file).expect("a source");
         let options = IndexOptions { skip_sequence_ids, ..options(None) };
         let start = Start::read(&source, &options, &Corpus::Numeric).expect("a start");
         about_ignored_ids(&source, &options, start).expect("it is read")
     }
 
     #[test]
-    fn a_first_line_without_an_id_is_warned_of_where_others_have_one() {
+    fn ignored_ids_cause_a_warning() {
         let text = ignored_ids(b"\n|x 1\n|x 2\n7 |x 3\n", false).expect("a warning");
         assert!(
             text.starts_with("Line 4 of 'f' begins with a sequence id, but line 2, which is the first,"),
@@ -121,7 +125,8 @@ mod tests {
         assert_eq!(ignored_ids(b"|x 1\n7 |x 3\n", true), None);
     }
 
-    /// What is said of a file that is indexed at once, and step by step.
+    /// Returns the warning about a file, after checking that indexing at once and in steps gives
+    /// the same.
     fn repeats(text: &[u8], corpus: fn() -> Corpus) -> Option<String> {
         let file = file_of(text);
         let options = IndexOptions { chunk_size: 20, ..options(None) };
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_ids_are_warned_of_with_both_places() {
+    fn repeated_ids_cause_a_warning_with_both_places() {
         let text =
             repeats(b"100 |x 1\n100 |x 2\n200 |x 3\n100 |x 4\n", || Corpus::Numeric).expect("a warning");
         assert!(

@@ -1,28 +1,28 @@
-//! Mistakes in the ids of sequences: how they are recognized, and what to do about them.
+//! Malformed ids of sequences: how they are recognized, and what to do about them.
 
 use super::rules::{is_non_printable, is_value_delimiter};
 
 /// The mistake in an id at the start of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadId {
-    /// Blanks or control characters stand before it.
+    /// Blanks or control characters precede it.
     Hidden,
-    /// A byte order mark stands before it, as where two files were put together.
+    /// A byte order mark precedes it, as in concatenated files.
     Mark,
-    /// It ends in something else than digits, as `0.0` does.
+    /// It ends in something other than digits, as `0.0` does.
     Tail,
-    /// The line begins with something else than digits.
+    /// The line begins with something other than digits.
     NoDigits,
-    /// It is text, and a `|` follows it without a blank.
+    /// It is text, followed by a `|` without a blank.
     Glued,
-    /// The line before it ends in a carriage return alone, which ends no line.
+    /// The previous line ends in a carriage return alone, which does not end a line.
     LoneReturn,
 }
 
 impl BadId {
-    /// Classifies the text between the start of a line, `before`, and the first character that is
-    /// neither blank nor `|`, `found`. `None` if the line has a proper id, or if `found` stands
-    /// behind a sample.
+    /// Classifies the text from the start of a line, `before`, and the character after it, `found`,
+    /// which is the first one that is neither blank nor `|`. `None` if the line has a proper id, or
+    /// if `found` comes after a sample.
     pub fn of(before: &[u8], found: u8) -> Option<BadId> {
         let digits = before.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let ends_sample = |&byte: &u8| is_value_delimiter(byte) || is_non_printable(byte);
@@ -40,28 +40,28 @@ impl BadId {
         }
     }
 
-    /// The plural of a noun for what is counted together.
-    pub(super) fn what(self) -> &'static str {
+    /// Returns a plural noun for ids with this mistake.
+    pub(super) fn plural(self) -> &'static str {
         match self {
             BadId::Hidden => "ids behind blanks, which do not count",
             BadId::Mark => "ids behind byte order marks, which do not count",
-            BadId::Tail => "ids that end in something else than digits",
+            BadId::Tail => "ids that end in something other than digits",
             BadId::NoDigits => "lines that begin with neither '|' nor a number",
             BadId::Glued => "ids without a blank after them",
             BadId::LoneReturn => "lines that end in a carriage return alone",
         }
     }
 
-    /// A sentence or two that say what to do.
+    /// Says what to do, in one or two sentences.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             BadId::Hidden => {
-                "An id counts only at the very beginning of its line: this line belongs to the sequence before it, in CNTK, too. \
-                 Remove what stands before the id."
+                "An id counts only at the very beginning of its line: this line belongs to the sequence before it, as in CNTK. \
+                 Remove everything before the id."
             }
             BadId::Mark => {
                 "A byte order mark stands before the id, so that it does not count, and this line belongs to the sequence before \
-                 it: remove the mark. It comes from putting files together."
+                 it: remove the mark. It comes from concatenating files."
             }
             BadId::Tail => {
                 "An id is digits only, and what follows them cannot be read: lines with 0.0 and 0.5 are one sequence, and so \
@@ -76,7 +76,7 @@ impl BadId {
                 "A textual id ends at the first blank, so the '|' after it belongs to it: write a blank between them."
             }
             BadId::LoneReturn => {
-                "A carriage return alone ends no line, in CNTK, too: what follows it belongs to the same line. Convert the file's \
+                "A carriage return alone ends no line, as in CNTK: what follows it belongs to the same line. Convert the file's \
                  line ends: tr '\\r' '\\n' < FILE > NEW."
             }
         }

@@ -1,19 +1,19 @@
-//! What a check collects of the parsers' notes, in place of messages and a limit of errors.
+//! Notes of the parsers that a check collects, instead of messages and a limit of errors.
 
 use super::report::{Cause, Context};
 use super::rules::ends_name;
-use cntk_reader_core::limits::{LONGEST_NAME, MOST_NAMES};
+use cntk_reader_core::limits::{LONGEST_NAME, MAX_NAMES};
 
 /// One note of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// It counts against `maxErrors`, or ends reading; otherwise it is a warning.
+    /// Whether it counts against `maxErrors` or ends reading; otherwise it is a warning.
     pub is_error: bool,
-    /// What was found.
+    /// The finding.
     pub cause: Cause,
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// In which sequence and stream.
+    /// Sequence and stream.
     pub context: Context,
 }
 
@@ -26,24 +26,24 @@ pub(crate) struct Collected {
     pub errors: u64,
     /// Number of all warnings.
     pub warnings: u64,
-    /// By stream: the dimension that its refused and incomplete samples ask for.
+    /// By stream: the dimension that its rejected and incomplete samples need.
     pub dims: Vec<u64>,
-    /// By stream: samples with fewer values than the dimension, which are kept.
+    /// By stream: number of samples with fewer values than the dimension, which are kept.
     pub shorter: Vec<u64>,
-    /// By stream: samples that do not fit the dimension, which are refused.
+    /// By stream: number of samples that do not fit the dimension, which are left out.
     pub longer: Vec<u64>,
-    /// The first line that begins with an id that is text, and the number of these lines. They are counted apart: a file has
-    /// ids in all lines or in none.
+    /// The first line that begins with a textual id, and the number of these lines. They are
+    /// counted separately: a file has such ids in all lines or in none.
     pub text_ids: Option<(Note, u64)>,
-    /// Names that no stream has.
+    /// Names that belong to no stream.
     pub unknown: UnknownNames,
     most: usize,
-    /// Whether the last note counts as an error already.
+    /// Whether the last note already counts as an error.
     last_is_error: bool,
 }
 
 impl Collected {
-    /// Room for `most` notes about these streams.
+    /// Collects at most `most` notes about `streams` streams.
     pub fn new(most: usize, streams: usize) -> Collected {
         Collected {
             most,
@@ -84,13 +84,13 @@ impl Collected {
             };
             self.dims[stream] = self.dims[stream].max(dim);
         }
-        // One note more than is asked for is kept, because the last one may still become an error.
+        // Keep one note more than requested, because the last one may still become an error.
         if self.notes.len() <= self.most {
             self.notes.push(note);
         }
     }
 
-    /// The last note is an error. `place` is its offset if it differs from the note's.
+    /// Turns the last note into an error. `place` is its offset if it differs from the note's.
     pub fn mark_error(&mut self, place: Option<u64>) {
         if self.last_is_error {
             return;
@@ -106,17 +106,17 @@ impl Collected {
     }
 }
 
-/// Names in a file that no stream has, each once.
+/// Names in a file that belong to no stream, each once.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownNames {
-    /// The names, and whether a sample with that name is sparse: has a `:`.
+    /// The names, and whether a sample with the name is sparse, that is, contains a `:`.
     pub names: Vec<(Vec<u8>, bool)>,
-    /// Which one was seen last.
+    /// Index of the name that was seen last.
     last: usize,
 }
 
 impl UnknownNames {
-    /// Adds the name that a sample begins with. `sample` ends before the next name.
+    /// Adds the name at the beginning of `sample`, which ends before the next name.
     pub fn see(&mut self, sample: &[u8]) {
         let end = sample.iter().position(|&byte| ends_name(byte) || byte == b'\t');
         let (name, values) = sample.split_at(end.unwrap_or(sample.len()));
@@ -124,13 +124,13 @@ impl UnknownNames {
             self.last = known;
             let is_sparse = &mut self.names[known].1;
             *is_sparse = *is_sparse || memchr::memchr(b':', values).is_some();
-        } else if self.names.len() < MOST_NAMES && name.len() <= LONGEST_NAME {
+        } else if self.names.len() < MAX_NAMES && name.len() <= LONGEST_NAME {
             self.names.push((name.to_owned(), memchr::memchr(b':', values).is_some()));
         }
     }
 
     fn find(&self, name: &[u8]) -> Option<usize> {
-        // Lines are alike: the name that follows the last one is the likeliest.
+        // Lines are similar: the name after the last one is the most likely.
         let next = self.last + 1;
         let is = |&place: &usize| self.names.get(place).is_some_and(|(known, _)| known == name);
         Some(next).filter(is).or_else(|| self.names.iter().position(|(known, _)| known == name))
@@ -141,7 +141,7 @@ impl UnknownNames {
         for (name, is_sparse) in others.names {
             match self.find(&name) {
                 Some(known) => self.names[known].1 |= is_sparse,
-                None if self.names.len() < MOST_NAMES => self.names.push((name, is_sparse)),
+                None if self.names.len() < MAX_NAMES => self.names.push((name, is_sparse)),
                 None => {}
             }
         }

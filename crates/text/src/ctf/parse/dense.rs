@@ -1,27 +1,29 @@
 //! Dense samples, 64 bytes at a time.
 //!
-//! A parser that walks a line byte by byte, or token by token, mostly waits: where a token begins is known only when the
-//! token before has been loaded, classified and measured, 20 to 35 cycles. Here the text is classified first, 64 bytes at
-//! once. Starts and ends of all tokens fall out of the masks by shifting, taking the next token off a mask costs a cycle, and
-//! the conversions of several tokens overlap. Token by token: 0.6 GB/s of `%.6f`. AVX2 converts four or eight numbers together: 1.8
-//! GB/s. AVX-512 converts all numbers of a block together: 3 GB/s of `%.6f`, 4 of pixels.
+//! A parser that walks a line byte by byte, or token by token, is bound by latency: the start of a
+//! token is known only after the previous token has been loaded, classified and measured, in 20 to
+//! 35 cycles. Here, 64 bytes are classified at once. Shifting the masks gives the starts and ends
+//! of all tokens, taking the next token off a mask costs one cycle, and the conversions of several
+//! tokens overlap. AVX2 converts four or eight numbers together, AVX-512 all numbers of a block.
+//! [`super`] lists the speeds.
 //!
-//! The next block waits only for the place where this one ends. So that place is found first, by the last white space: this
-//! alone makes AVX-512 faster by a quarter to a half, AVX2 by a fourteenth, and pixels with AVX2 by a quarter.
+//! The next block depends only on the place where this one ends. So that place is computed first,
+//! from the last white space: this makes AVX-512 25 to 50 % faster and AVX2 7 % (25 % for pixels).
 
 use super::blocks::{self, Blocks, Place};
 use super::mixed;
 use super::number::{quick, value};
 use super::rules::{is_non_printable, is_value_delimiter};
-use super::simd::{MOST_NUMBERS, Simd, Tokens, Window, number};
+use super::simd::{MAX_NUMBERS, Simd, Tokens, Window, number};
 use cntk_reader_core::cpu::processor::dispatch;
 use cntk_reader_core::memory::compact::Value;
 
-/// Values after those of a sample that may be written in vain.
-pub const SLACK: usize = MOST_NUMBERS;
+/// Number of values after a sample that may be overwritten.
+pub const SLACK: usize = MAX_NUMBERS;
 
-/// Reads the values of one dense sample from byte `at` of the text into `out`, which needs `dim` and [`SLACK`] values: the place
-/// after the sample. `None` if there are more than `dim`, or if anything is unusual.
+/// Reads the values of one dense sample from byte `at` of the text into `out`, which needs room for
+/// `dim` and [`SLACK`] values. Returns the place after the sample, or `None` if there are more than
+/// `dim` values or anything is unusual.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [T], dim: usize) -> Option<Place> {
     if dim <= S::FEW {
@@ -32,7 +34,7 @@ pub fn read<T: Value, S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [T], d
     Some(place)
 }
 
-/// The values of a sample.
+/// Destination of a sample's values.
 struct ValueBlocks<'a, T> {
     out: &'a mut [T],
     dim: usize,
@@ -46,7 +48,8 @@ impl<T: Value> Blocks for ValueBlocks<'_, T> {
         let token = found.digit | found.dot | found.minus;
         let starts = token & !(token << 1);
         let mut ends = !token & (token << 1);
-        // All bytes before `stop` are known, and so are those before `rest`, where the last token that is complete has ended.
+        // The bytes before `stop` are tokens or white space, and all tokens before `rest` are
+        // complete.
         let (mut stop, mut rest, mut is_end) = (64, 64 - found.space.leading_zeros(), false);
         let known = token | found.space;
         if known != u64::MAX {
@@ -57,7 +60,7 @@ impl<T: Value> Blocks for ValueBlocks<'_, T> {
             rest = if is_end { stop } else { 64 - simd.lowest(!token, stop).leading_zeros() };
             ends = simd.lowest(ends, stop + u32::from(is_end));
         }
-        // A point follows a digit, a sign begins a token, and a digit follows the sign.
+        // A point must follow a digit, a sign must begin a token, and a digit must follow the sign.
         let wrong =
             (found.dot & !(found.digit << 1)) | (found.minus & !starts) | ((found.minus << 1) & !found.digit);
         if simd.lowest(wrong, stop + u32::from(is_end)) != 0 {
@@ -87,8 +90,8 @@ impl<T: Value> Blocks for ValueBlocks<'_, T> {
 }
 
 dispatch! {
-    /// Reads numbers where one begins that has an exponent or a plus or is longer than a block, and goes on while numbers have exponents.
-    /// Whether the sample ends there.
+    /// Reads numbers, from one that has an exponent or a plus or is longer than a block, and
+    /// continues while numbers have exponents. Returns whether the sample ends there.
     #[inline(never)]
     fn unusual<T: Value>(text: &[u8], out: &mut [T], dim: usize, place: &mut Place) -> Option<bool> = unusual_with;
 }
@@ -127,7 +130,7 @@ pub fn one_by_one<T: Value>(
     window: Window<'_>,
     tokens: &Tokens,
     mut starts: u64,
-    out: &mut [T; MOST_NUMBERS],
+    out: &mut [T; MAX_NUMBERS],
 ) -> Option<()> {
     let Tokens { mut dot, minus, mut ends, .. } = *tokens;
     for out in out {
@@ -142,7 +145,7 @@ pub fn one_by_one<T: Value>(
     (dot == 0).then_some(())
 }
 
-/// [`read`] for samples of a few values, where classifying 64 bytes does not pay.
+/// Like [`read`], for samples of a few values, for which classifying 64 bytes does not pay.
 #[inline(always)]
 fn few<T: Value>(text: &[u8], mut at: usize, out: &mut [T], dim: usize) -> Option<Place> {
     let mut count = 0;

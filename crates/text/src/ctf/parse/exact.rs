@@ -1,8 +1,10 @@
-//! The exact parser: reads one sequence by all rules of CNTK 2.7, with all of its messages and oddities.
+//! The exact parser: reads one sequence by all rules of CNTK 2.7, with all of its messages and
+//! quirks.
 //!
-//! A sequence is a range of bytes. It is read line by line, a line sample by sample, a sample value by value. A part that
-//! cannot be read is left out, reported and counted, and reading continues after it. Some rules differ if the range ends
-//! without a line break; these places are marked "range's end". CNTK's messages call a line a row.
+//! A sequence is a range of bytes. It is read line by line, a line sample by sample, a sample value
+//! by value. A part that cannot be read is left out, reported and counted, and reading continues
+//! after it. Some rules differ if the range ends without a line break; these places are marked
+//! "range's end". CNTK's messages call a line a row.
 
 use super::bad_id::BadId;
 use super::excerpt::Excerpt;
@@ -15,7 +17,8 @@ use crate::ctf::index::{SequenceSpan, is_space};
 use cntk_reader_core::memory::compact::Value;
 use cntk_reader_core::runtime::log::Level;
 
-/// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only if the file ends early.
+/// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only
+/// if the file ends early.
 pub(crate) fn read_sequence<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
@@ -27,16 +30,16 @@ pub(crate) fn read_sequence<T: Value>(
     let mut reader = Reader { rules, span, text, at: 0, context, output, report, unusual: None };
     let lines = reader.lines()?;
     if (text.len() as u64) < u64::from(span.size) {
-        // CNTK retries to read a line here, and fails each time, until the errors exceed the tolerated number.
+        // CNTK retries reading a line here, and fails each time, until the errors exceed the limit.
         reader.note(Cause::FileEnded);
         return Err(reader.report.failure(false, context, None));
     }
     reader.check(lines)
 }
 
-/// The numbers of a sequence that its values cannot hold, which reading delivers without a note:
-/// the cause and the offset of each, and its stream. Numbers in samples that are left out are not
-/// among them.
+/// Returns the numbers of a sequence that do not fit the type of their values, which reading
+/// delivers without a note: the cause and offset of each, and its stream. Numbers in samples that
+/// are left out are not included.
 pub(crate) fn unusual_numbers<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
@@ -49,7 +52,7 @@ pub(crate) fn unusual_numbers<T: Value>(
     let unusual = Some(Vec::new());
     let mut reader =
         Reader { rules, span, text, at: 0, context, output: &mut output, report: &mut report, unusual };
-    // Without a limit of errors, only the end of the text stops the reader.
+    // Without a limit of errors, the reader stops only at the end of the text.
     let _lines = reader.lines();
     reader.unusual.unwrap_or_default()
 }
@@ -62,7 +65,7 @@ struct Reader<'a, 'r, T> {
     context: Context,
     output: &'a mut Output<T>,
     report: &'a mut Report<'r>,
-    /// The numbers that values cannot hold, if they are wanted.
+    /// Numbers that do not fit the type of their values, if they are wanted.
     unusual: Option<Vec<(Cause, u64, Context)>>,
 }
 
@@ -80,7 +83,7 @@ impl<T: Value> Reader<'_, '_, T> {
         self.report.note(cause, offset, self.context);
     }
 
-    /// Counts an error at the offset of the cause that was recorded last.
+    /// Counts an error at the offset of the last recorded cause.
     fn error(&mut self) -> Result<(), Stop> {
         self.report.count(self.context, None)
     }
@@ -91,7 +94,8 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
-    /// Skips the id of a line. CNTK skips digits alone, so textual ids are errors where its rules apply.
+    /// Skips the id of a line. CNTK skips only digits, so textual ids are errors if its rules
+    /// apply.
     fn skip_id(&mut self) {
         let start = self.at;
         self.skip_digits();
@@ -100,7 +104,7 @@ impl<T: Value> Reader<'_, '_, T> {
         }
         let line = &self.text[start..];
         let length = line.iter().position(|&byte| byte == b'|' || is_space(byte)).unwrap_or(line.len());
-        // A `|` right after the id belongs to it, so it cannot begin a sample: that is an error, as in CNTK.
+        // A `|` right after the id belongs to it and cannot begin a sample: an error, as in CNTK.
         if length > self.at - start && line.get(length).is_some_and(|&byte| byte != b'|') {
             if self.report.is_collected() {
                 self.note(Cause::TextId(line[0]));
@@ -109,7 +113,7 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
-    /// Reads all lines; returns the number of good ones.
+    /// Reads all lines and returns the number of good ones.
     fn lines(&mut self) -> Result<usize, Stop> {
         let (mut line, mut good) = (0, 0);
         while self.at < self.text.len() {
@@ -128,7 +132,8 @@ impl<T: Value> Reader<'_, '_, T> {
         Ok(good)
     }
 
-    /// Reads one line: an id, which is skipped, and samples up to the line break. False if the line has no sample.
+    /// Reads one line: an id, which is skipped, and samples up to the line break. Returns false if
+    /// the line has no sample.
     fn line(&mut self) -> Result<bool, Stop> {
         self.skip_id();
         let mut samples = 0;
@@ -162,7 +167,7 @@ impl<T: Value> Reader<'_, '_, T> {
         self.at += memchr::memchr2(b'|', b'\n', rest).unwrap_or(rest.len());
     }
 
-    /// Reads one sample; false if there is none to keep.
+    /// Reads one sample; returns false if there is none to keep.
     fn sample(&mut self) -> Result<bool, Stop> {
         let stream = match self.name() {
             Name::Stream(stream) => stream,
@@ -250,7 +255,7 @@ impl<T: Value> Reader<'_, '_, T> {
             }
             self.at += 1;
         }
-        // Range's end: even a name that could only be unknown is an error.
+        // Range's end: even a name that matches no stream is an error.
         self.note(Cause::Ended("an input name"));
         Name::Error
     }
@@ -302,15 +307,14 @@ impl<T: Value> Reader<'_, '_, T> {
             }
             count += 1;
         }
-        // Range's end: any number of values is good except none. CNTK drops values beyond the dimension, and delivers
-        // memory that it never wrote for missing ones; here these are zeros.
+        // Range's end: any number of values is good except none. CNTK drops values beyond the
+        // dimension, and delivers uninitialised memory for missing ones; here these are zeros.
         self.note(Cause::Ended("a dense sample"));
         self.fill(stream);
         count > 0
     }
 
-    /// Adds zeros to the last sample of a dense stream, or drops values, so that it has as many as
-    /// it should.
+    /// Adds zeros to the last sample of a dense stream, or drops values, to give it the right size.
     fn fill(&mut self, stream: usize) {
         let rule = &self.rules.streams[stream];
         let column = &mut self.output.columns[stream];
@@ -321,7 +325,7 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
-    /// Whether a sample of ids is one: its entries are those after the first `before`.
+    /// Whether a sample of ids is valid. Its entries follow the first `before` entries.
     fn is_id(&mut self, stream: usize, before: usize) -> bool {
         let cause = match self.output.columns[stream].values.get(before..) {
             Some([value]) if *value == T::from_u16(1) => return true,
@@ -332,7 +336,7 @@ impl<T: Value> Reader<'_, '_, T> {
         false
     }
 
-    /// Reads a value of a stream with a type of its own.
+    /// Reads a value of a stream with its own type.
     fn typed_number(&mut self, typed: Typed, stream: usize) -> Option<()> {
         let start = self.at;
         let number = self.read_number()?;
@@ -346,7 +350,7 @@ impl<T: Value> Reader<'_, '_, T> {
             }
             Err(misfit) => {
                 let cause = Cause::Misfit { misfit, element: typed.element(), found: Excerpt::new(text) };
-                // The value is to be found where it begins.
+                // Report the offset at which the value begins.
                 self.at = start;
                 self.note(cause);
                 None
@@ -381,7 +385,8 @@ impl<T: Value> Reader<'_, '_, T> {
             column.values.push(value);
             column.indices.push(index as i32);
         }
-        // Range's end: what counts is whether the stream has any entry in this sequence, in any of its samples.
+        // Range's end: the sample is good if the stream has any entry in this sequence, in any of
+        // its samples.
         self.note(Cause::Ended("a sparse sample"));
         self.output.columns[stream].values_here() > 0
     }
@@ -411,7 +416,7 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
-    /// Remembers a number that begins at byte `start` if its value cannot hold it.
+    /// Records the number that begins at byte `start` if it does not fit the type of its value.
     #[cold]
     fn look_at(&mut self, is_finite: bool, is_zero: bool, number: f64, start: usize) {
         let digits = self.text[start..self.at].iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
@@ -434,7 +439,7 @@ impl<T: Value> Reader<'_, '_, T> {
                 return value;
             }
             let sum = value.unwrap_or(0u64);
-            // CNTK's test for overflow, which misses some overflows.
+            // CNTK's overflow check, which misses some overflows.
             let next = sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
             if next < sum {
                 self.note(Cause::IndexOverflow);
@@ -447,7 +452,8 @@ impl<T: Value> Reader<'_, '_, T> {
         None
     }
 
-    /// Checks the lengths of the streams when all lines are read, and commits the sequence or leaves it out.
+    /// Checks the lengths of the streams after all lines are read, and commits the sequence or
+    /// leaves it out.
     fn check(&mut self, lines: usize) -> Result<(), Stop> {
         let start = Some(self.span.offset);
         let expected = self.span.samples;
@@ -465,7 +471,7 @@ impl<T: Value> Reader<'_, '_, T> {
             if self.rules.strict {
                 return Err(self.report.failure(true, context, start));
             }
-            // The sequence is left out, which is no error: the chunk counts these sequences separately.
+            // Leaving the sequence out is no error: the chunk counts these sequences separately.
             self.output.skip();
             return Ok(());
         }
@@ -510,18 +516,18 @@ impl<T: Value> Reader<'_, '_, T> {
     }
 }
 
-/// Adds zeros, or drops values, so that there are `length` values.
+/// Adds zeros, or drops values, to make `length` values.
 fn fill<V: bytemuck::Zeroable + Clone>(values: &mut ScratchVec<V>, length: usize) {
     values.truncate(length);
     let missing = length - values.len();
-    // Without memory for them the output as a whole is of no use, as its `check_memory` says.
+    // If there is no memory for them, `check_memory` rejects the whole output.
     if let Some(spare) = values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
         spare.fill(V::zeroed());
         values.advance(missing);
     }
 }
 
-/// The bytes from `start` up to the next name or the end of the line.
+/// Returns the bytes from `start` up to the next name or the end of the line.
 fn sample_at(text: &[u8], start: usize) -> &[u8] {
     let rest = text.get(start..).unwrap_or_default();
     &rest[..memchr::memchr2(b'|', b'\n', rest).unwrap_or(rest.len())]
@@ -531,6 +537,6 @@ enum Name {
     Stream(usize),
     /// An unknown name or a comment, which is skipped without an error.
     Unknown,
-    /// An error whose cause is recorded already.
+    /// An error whose cause has been recorded.
     Error,
 }

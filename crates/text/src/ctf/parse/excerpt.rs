@@ -1,19 +1,19 @@
-//! The beginning of a piece of text, for messages.
+//! The beginning of a text, for messages.
 
 use std::fmt;
 
-/// The first bytes of something in the text.
+/// The first bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; Excerpt::LONGEST],
-    /// Bytes of the whole.
+    /// Length of the whole text.
     length: usize,
 }
 
 impl Excerpt {
     const LONGEST: usize = 24;
 
-    /// Of these bytes.
+    /// Returns the beginning of `text`.
     pub(crate) fn new(text: &[u8]) -> Excerpt {
         let mut bytes = [0; Excerpt::LONGEST];
         bytes.iter_mut().zip(text).for_each(|(byte, found)| *byte = *found);

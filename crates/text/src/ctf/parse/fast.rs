@@ -1,11 +1,13 @@
-//! The parser for sequences without surprises.
+//! The fast path: a parser for well-formed sequences.
 //!
-//! Nearly all sequences are well-formed, end with a line break, and call for no message. This parser reads those. At the first
-//! surprise it gives up; its caller takes back what it wrote and lets the exact parser read the sequence. So this one never
-//! decides what is an error: it only has to be sure when it says that all is well. A text that ends where it needs more is a
-//! surprise like any other, so that each access checks its place and bails out by `?`.
+//! Nearly all sequences are well-formed, end with a line break, and cause no message. This parser
+//! reads those. It gives up at anything unusual; its caller then rolls back its output and lets the
+//! exact parser read the sequence. So this parser never decides what is an error: it only has to be
+//! sure that there is none. A text that ends too early is unusual as well, so each access checks
+//! its place and bails out by `?`.
 //!
-//! The text has [`FRONT`] bytes before it and [`PADDING`] bytes after it, so that blocks near its ends are no surprise.
+//! The text has [`FRONT`] bytes before it and [`PADDING`] bytes after it, so that blocks near its
+//! ends are in bounds.
 
 use super::blocks::Place;
 use super::collect::UnknownNames;
@@ -37,21 +39,21 @@ pub(crate) struct Fast {
     refuses_long_names: bool,
     main: Option<usize>,
     strict: bool,
-    /// No warnings are shown, so that what only causes a warning can be read here.
+    /// Whether no warnings are shown, so that text that only causes warnings can be read here.
     quiet: bool,
-    /// Each sequence causes a message.
+    /// Whether each sequence causes a message.
     verbose: bool,
-    /// The streams whose samples have to be one entry of value 1.
+    /// The streams whose samples must be a single entry of value 1.
     ids: Vec<usize>,
-    /// Ids may be text.
+    /// Whether ids may be text.
     has_text_ids: bool,
-    /// Lines that begin with such an id are errors that are counted, and are read all the same.
+    /// Whether lines with textual ids count as errors, although they are read.
     refuses_text_ids: bool,
     processor: Processor,
 }
 
 impl Fast {
-    /// The parser for a file with these rules.
+    /// Prepares the parser of a file with these rules.
     pub fn new(rules: &Rules) -> Fast {
         Fast {
             streams: rules.streams.iter().map(Stream::new).collect(),
@@ -68,13 +70,13 @@ impl Fast {
         }
     }
 
-    /// The parser that uses other instructions.
+    /// Like [`Fast::new`], for another instruction set.
     #[cfg(test)]
     pub fn on(rules: &Rules, processor: Processor) -> Fast {
         Fast { processor, ..Fast::new(rules) }
     }
 
-    /// The parser for the sequences of one segment.
+    /// Returns the parser for the sequences of one segment.
     pub fn segment(&self) -> FastSegment<'_> {
         let count = self.streams.len();
         let following = (1..count).chain([0, 0]).collect();
@@ -88,7 +90,7 @@ impl Fast {
         }
     }
 
-    /// Whether the lengths of the streams call for no message.
+    /// Whether the lengths of the streams cause no message.
     fn is_complete<T: Value>(&self, expected: u32, output: &Output<T>) -> bool {
         let mut longest = 0;
         for (i, column) in output.columns.iter().enumerate() {
@@ -104,24 +106,24 @@ impl Fast {
     }
 }
 
-/// The parser for one segment: it remembers what lines look like.
+/// The parser for one segment: it remembers the form of lines.
 #[derive(Debug)]
 pub(crate) struct FastSegment<'a> {
     fast: &'a Fast,
     template: Template,
-    /// The stream that came after each stream when it was last seen, and the first one of the sequence before.
+    /// The stream that last followed each stream, and the one that last began a run of lines.
     following: Vec<usize>,
-    /// The names that no stream has, if they are wanted.
+    /// Names that belong to no stream, if they are wanted.
     pub unknown: Option<UnknownNames>,
-    /// Lines of the sequence so far.
+    /// Number of lines of the sequence so far.
     lines: u32,
-    /// Those of them that begin with an id that is text.
+    /// Number of these lines that begin with a textual id.
     text_ids: u64,
 }
 
 impl FastSegment<'_> {
-    /// Reads the sequence that begins at byte `at` of the text and commits it; or returns false, with part of it written and
-    /// nothing committed.
+    /// Reads the sequence that begins at byte `at` of the text and commits it. If anything is
+    /// unusual, returns false, with part of it written and nothing committed.
     pub fn read_sequence<T: Value>(
         &mut self,
         span: &SequenceSpan,
@@ -140,7 +142,8 @@ impl FastSegment<'_> {
         (self.lines, self.text_ids) = (0, 0);
     }
 
-    /// Reads the sequence's next lines: those between bytes `at` and `end` of the text. False at the first surprise.
+    /// Reads the sequence's next lines, between bytes `at` and `end` of the text. Returns false at
+    /// anything unusual.
     pub fn read_lines<T: Value>(
         &mut self,
         text: &[u8],
@@ -163,7 +166,7 @@ impl FastSegment<'_> {
         true
     }
 
-    /// Commits the sequence, if it calls for no message.
+    /// Commits the sequence, if it causes no message.
     pub fn finish<T: Value>(
         &mut self,
         span: &SequenceSpan,
@@ -180,15 +183,16 @@ impl FastSegment<'_> {
         true
     }
 
-    /// Counts the lines of the sequence that begin with textual ids. False if one of them needs a message.
+    /// Counts the lines of the sequence that begin with textual ids. Returns false if one of them
+    /// needs a message.
     fn count_text_ids(&self, report: &mut Report<'_>) -> bool {
         if self.fast.refuses_text_ids { report.count_text_ids(self.text_ids) } else { !report.is_collected() }
     }
 }
 
 dispatch! {
-    /// Reads lines, up to byte `end` of the text or until it is known what lines look like: the place after them. `None` at the first
-    /// surprise.
+    /// Reads lines up to byte `end` of the text, or until the template is known. Returns the place
+    /// after them, or `None` at anything unusual.
     fn lines<T: Value>(
         segment: &mut FastSegment<'_>,
         text: &[u8],
@@ -199,8 +203,8 @@ dispatch! {
 }
 
 dispatch! {
-    /// Reads lines, up to byte `end` of the text or as long as it is known what they look like: the place after them. `None` at the first
-    /// surprise.
+    /// Reads lines up to byte `end` of the text, or as long as the template is known. Returns the
+    /// place after them, or `None` at anything unusual.
     fn lines_by_template<T: Value>(
         segment: &mut FastSegment<'_>,
         text: &[u8],
@@ -210,7 +214,8 @@ dispatch! {
     ) -> Option<usize> = lines_with::<true>;
 }
 
-/// See [`lines`] and [`lines_by_template`]. One function for both would load the constants of templates for all lines.
+/// Body of [`lines`] and [`lines_by_template`]. One function for both would load the constants of
+/// templates for all lines.
 #[inline(always)]
 fn lines_with<const BY_TEMPLATE: bool>(
     simd: impl Simd,
@@ -236,8 +241,9 @@ fn lines_with<const BY_TEMPLATE: bool>(
     Some(at)
 }
 
-/// Reads the line at byte `at` of the text, in a sequence that ends at byte `end`: the place after it. Each scan ends at the line break
-/// that ends the line, at the latest: digits, names, samples and comments all do. `before` is the stream of the last sample before it.
+/// Reads the line at byte `at` of the text, in a sequence that ends at byte `end`, and returns the
+/// place after it. Every scan (digits, names, samples, comments) ends at the end of the line at the
+/// latest. `before` is the stream of the previous sample.
 #[inline(always)]
 fn line<T: Value, S: Simd>(
     simd: S,
@@ -262,7 +268,7 @@ fn line<T: Value, S: Simd>(
     if fast.has_text_ids && at == start && begins_text(*text.get(at)?) {
         *text_ids += 1;
         let after = skip(simd, text, at, end)?;
-        // Only blanks lie between the id and the first `|`: other things are for `exact`.
+        // Only blanks may be between the id and the first `|`; `exact` reads anything else.
         let id = text.get(at..after)?;
         let is_space = |byte: &u8| is_value_delimiter(*byte);
         let length = id.iter().position(is_space)?;
@@ -318,7 +324,8 @@ fn line<T: Value, S: Simd>(
 }
 
 impl Fast {
-    /// Skips an unknown input: a name at byte `at` of the text and what follows it. `None` if there is no name, or one that may be an error.
+    /// Skips an unknown input: a name at byte `at` of the text and its sample. `None` if there is
+    /// no name, or one that may be an error.
     #[cold]
     fn unknown(
         &self,
@@ -337,8 +344,8 @@ impl Fast {
         Some(after)
     }
 
-    /// [`Fast::dense`] of a stream with a type of its own. Cold, so that the loop over lines keeps
-    /// its registers.
+    /// Like [`Fast::dense`], for a stream with its own type. Cold, so that the loop over lines
+    /// keeps its registers.
     #[cold]
     #[inline(never)]
     fn typed<T: Value>(
@@ -357,7 +364,8 @@ impl Fast {
         typed.read(simd, text, at, dim, self.quiet, (&mut column.numbers, &mut column.typed))
     }
 
-    /// Reads one dense sample from byte `at` of the text into `column`: the place after it.
+    /// Reads one dense sample from byte `at` of the text into `column`, and returns the place after
+    /// it.
     #[inline(always)]
     fn dense<T: Value, S: Simd>(
         &self,
@@ -368,7 +376,8 @@ impl Fast {
         dim: usize,
         column: &mut Column<T>,
     ) -> Option<usize> {
-        // Each value takes two bytes at least. This keeps a dimension that is absurd from asking for memory.
+        // Each value takes at least two bytes. This keeps an absurd dimension from allocating
+        // memory.
         if dim > (end - at) / 2 && !self.quiet {
             return None;
         }
@@ -385,14 +394,14 @@ impl Fast {
     }
 }
 
-/// Whether a byte at the start of a line begins an id that is text.
+/// Whether a byte at the start of a line begins a textual id.
 #[inline(always)]
 fn begins_text(byte: u8) -> bool {
     !ends_name(byte)
 }
 
-/// The place of the next `|` or line break. Comments are short: the block at hand has nearly all of their ends, and a call takes
-/// longer than to look at it.
+/// Returns the place of the next `|` or line break. Comments are short: most of them end in the
+/// current block, and looking there is faster than a call.
 #[inline(always)]
 fn skip<S: Simd>(simd: S, text: &[u8], at: usize, end: usize) -> Option<usize> {
     let window = Window::at(text, at)?;

@@ -1,37 +1,39 @@
-//! Numbers of all notations, a block at a time: whole ones, decimals, signs, exponents, alone or as entries `index:value`.
+//! Numbers in any notation, a block at a time: integers, decimals, signs and exponents, alone or as
+//! entries `index:value`.
 //!
-//! An index is a number, and so is a power of ten: a colon ends the digits before it as white space does, and so does the letter
-//! of an exponent. So all tokens of a block are converted together, whatever they stand for, and what they stand for is asked
-//! afterwards: each number with a power is multiplied by it, in the order of CNTK's steps, and numbers are taken in pairs where
-//! they are entries.
+//! Indices and powers of ten are numbers too: a colon ends the digits before it just as white space
+//! does, and so does the letter of an exponent. So all tokens of a block are converted together,
+//! whatever their meaning, and combined afterwards: each number with a power is multiplied by it,
+//! in the order of CNTK's steps, and numbers are taken in pairs if they are entries.
 //!
-//! Where all values of a block have a power, as `%e` writes them, the instruction set may have a way of its own
-//! ([`Simd::scaled_numbers`]).
+//! If all values of a block have a power, as `%e` writes them, the instruction set may have a
+//! special path ([`Simd::scaled_numbers`]).
 
 use super::dense::one_by_one;
 use super::number::{POWERS, power, scaled};
 use super::rules::is_non_printable;
 use super::simd::{
-    BLOCK, Classes, Entries, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
+    BLOCK, Classes, Entries, MAX_ENTRIES, MAX_NUMBERS, Scaled, Simd, Tokens, Window, not_short, run_ends,
 };
 use cntk_reader_core::memory::compact::Value;
 use std::slice::Iter;
 
-/// What was read of a block.
+/// Result of reading a block.
 pub struct Block {
-    /// Bytes: the next block begins after them, with a number, an entry or white space.
+    /// Number of bytes read. The next block begins after them, with a number, an entry or white
+    /// space.
     pub size: usize,
-    /// The sample ends here.
+    /// Whether the sample ends here.
     pub is_end: bool,
-    /// Numbers or entries.
+    /// Number of values or entries.
     pub count: usize,
-    /// Whether some of them have a power.
+    /// Whether some of them have a power of ten.
     pub has_powers: bool,
 }
 
-/// The tokens of a block that are complete.
-struct Found {
-    /// As of [`Block`].
+/// The complete tokens of a block.
+struct BlockTokens {
+    /// As in [`Block`].
     size: u32,
     is_end: bool,
     tokens: Tokens,
@@ -48,14 +50,15 @@ struct Found {
     powers: u64,
 }
 
-/// Reads what is complete in a block into the first of `out`. The block begins where a number or white space may begin. `Some(None)` if
-/// nothing is complete, or if the text is none of these notations: another way has to read it. `None` if a number is unusual: the whole
-/// sequence is for the exact parser.
+/// Reads the complete numbers of a block into the first of `out`. The block begins where a number
+/// or white space may begin. Returns `Some(None)` if nothing is complete or the notation is another
+/// one, so that another path has to read the block, and `None` if a number is unusual, so that the
+/// exact parser has to read the whole sequence.
 #[inline(always)]
 pub fn numbers<T: Value, S: Simd>(
     simd: S,
     window: Window<'_>,
-    out: &mut [T; MOST_NUMBERS],
+    out: &mut [T; MAX_NUMBERS],
 ) -> Option<Option<Block>> {
     let Some(found) = find::<false, S>(simd, window) else { return Some(None) };
     let count = found.tokens.ends.count_ones() - found.letter.count_ones();
@@ -65,7 +68,7 @@ pub fn numbers<T: Value, S: Simd>(
     {
         return Some(Some(found.block(count)));
     }
-    let mut tokens = [0.0; MOST_NUMBERS];
+    let mut tokens = [0.0; MAX_NUMBERS];
     let Some(mut tokens) = found.convert(simd, window, &mut tokens) else { return Some(None) };
     let mut are_scaled = found.are_scaled(simd);
     let powers = found.table();
@@ -75,14 +78,14 @@ pub fn numbers<T: Value, S: Simd>(
     Some(Some(found.block(count)))
 }
 
-/// [`numbers`] of entries, whose indices have to be below `dim`.
+/// Like [`numbers`], for entries, whose indices must be less than `dim`.
 #[inline(always)]
 pub fn entries<T: Value, S: Simd>(
     simd: S,
     window: Window<'_>,
     dim: usize,
-    indices: &mut [i32; MOST_ENTRIES],
-    values: &mut [T; MOST_ENTRIES],
+    indices: &mut [i32; MAX_ENTRIES],
+    values: &mut [T; MAX_ENTRIES],
 ) -> Option<Option<Block>> {
     let Some(found) = find::<true, S>(simd, window) else { return Some(None) };
     let count = (found.tokens.ends.count_ones() - found.letter.count_ones()) / 2;
@@ -93,7 +96,7 @@ pub fn entries<T: Value, S: Simd>(
     {
         return are_below.then_some(Some(found.block(count)));
     }
-    let mut tokens = [0.0; MOST_NUMBERS];
+    let mut tokens = [0.0; MAX_NUMBERS];
     let Some(mut tokens) = found.convert(simd, window, &mut tokens) else { return Some(None) };
     let mut are_scaled = found.are_scaled(simd);
     let powers = found.table();
@@ -108,8 +111,8 @@ pub fn entries<T: Value, S: Simd>(
     Some(Some(found.block(count)))
 }
 
-/// The next number: a token, or the product of it and its power, as the lowest bit of `are_scaled` says. `None` after the last token,
-/// or if the power is unusual.
+/// Returns the next number: a token, or its product with its power if the lowest bit of
+/// `are_scaled` is set. `None` after the last token, or if the power is unusual.
 #[inline(always)]
 fn next(tokens: &mut Iter<'_, f64>, are_scaled: &mut u64, powers: &[f64]) -> Option<f64> {
     let mut number = *tokens.next()?;
@@ -121,14 +124,14 @@ fn next(tokens: &mut Iter<'_, f64>, are_scaled: &mut u64, powers: &[f64]) -> Opt
     Some(number)
 }
 
-impl Found {
-    /// Converts all tokens; `None` if one of them is too long for a window, or no number.
+impl BlockTokens {
+    /// Converts all tokens. `None` if one of them is too long for a window, or is not a number.
     #[inline(always)]
     fn convert<'a, S: Simd>(
         &self,
         simd: S,
         window: Window<'_>,
-        values: &'a mut [f64; MOST_NUMBERS],
+        values: &'a mut [f64; MAX_NUMBERS],
     ) -> Option<Iter<'a, f64>> {
         if !simd.plain_numbers(window, &self.tokens, values) {
             one_by_one(window, &self.tokens, self.part & !(self.part << 1), values)?;
@@ -136,20 +139,21 @@ impl Found {
         Some(values.get(..self.tokens.ends.count_ones() as usize)?.iter())
     }
 
-    /// A bit for each token that is followed by its power.
+    /// Returns a bit for each token, set if its power follows.
     #[inline(always)]
     fn are_scaled<S: Simd>(&self, simd: S) -> u64 {
         simd.extract(self.letter, self.tokens.ends)
     }
 
-    /// The table of powers; empty if the block has none, so that nobody waits for the table.
+    /// Returns the table of powers; empty if the block has none, which avoids waiting for the
+    /// table.
     #[inline(always)]
     fn table(&self) -> &'static [f64] {
         if self.letter == 0 { &[] } else { &POWERS }
     }
 
-    /// The values, all of which have a power and begin at bytes of `may_begin`. `None` if one of them has more than eight bytes before its
-    /// letter, or two points.
+    /// Returns the values, all of which have a power and begin at bytes in `may_begin`. `None` if
+    /// one of them has more than eight bytes before its letter, or two points.
     #[inline(always)]
     fn scaled<S: Simd>(&self, simd: S, may_begin: u64) -> Option<Scaled> {
         let Tokens { digit, dot, minus, ends } = self.tokens;
@@ -167,7 +171,7 @@ impl Found {
         })
     }
 
-    /// The entries whose values these are.
+    /// Returns the entries with these values.
     #[inline(always)]
     fn entries(&self, values: &Scaled) -> Entries {
         Entries { starts: self.indices, colons: self.colon, ends: values.ends }
@@ -183,9 +187,10 @@ impl Found {
     }
 }
 
-/// Finds the tokens of a block; with `ENTRIES` the numbers are entries. `None` if nothing is complete, or if anything is unusual.
+/// Finds the tokens of a block; with `ENTRIES`, the numbers are entries. `None` if nothing is
+/// complete, or if anything is unusual.
 #[inline(always)]
-fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Found> {
+fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<BlockTokens> {
     let Classes { space, digit, dot, minus, colon } = simd.classify(window);
     let colon = if ENTRIES { colon } else { 0 };
     let letter = simd.equal(window, b'e') | simd.equal(window, b'E');
@@ -205,8 +210,8 @@ fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Fou
     if size == 0 && !is_end {
         return None;
     }
-    // A letter follows a digit, a sign begins a number or its power, and both are followed by what belongs to them. The digits of
-    // a power end the number.
+    // A letter must follow a digit, a sign must begin a number or its power, and the rest of the
+    // number must follow both. The digits of a power end the number.
     let powers = digit & (letter << 1 | (sign & letter << 1) << 1);
     let mut wrong = (dot & !(digit << 1))
         | (letter & !(digit << 1))
@@ -216,7 +221,7 @@ fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Fou
         | (run_ends(digit, powers) & (dot | letter));
     let indices = if ENTRIES { number & !(number << 1) & !(colon << 1) } else { 0 };
     if ENTRIES {
-        // A colon ends the digits of each index, and a value follows it.
+        // A colon must end the digits of each index, and a value must follow it.
         wrong |= (run_ends(digit, indices) ^ colon) | ((colon << 1) & !number);
     }
     let limit = size + u32::from(is_end);
@@ -231,7 +236,7 @@ fn find<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>) -> Option<Fou
     };
     let (indices, colon, letter) =
         (simd.lowest(indices, size), simd.lowest(colon, size), simd.lowest(letter, size));
-    Some(Found { size, is_end, tokens, part, indices, colon, sign, letter, powers })
+    Some(BlockTokens { size, is_end, tokens, part, indices, colon, sign, letter, powers })
 }
 
 #[cfg(test)]
@@ -243,7 +248,8 @@ mod tests {
     use cntk_reader_core::testing::cases;
     use proptest::prelude::*;
 
-    /// A block of the text, and what a window has around it: digits, which are no part of its numbers.
+    /// Returns a block with the text, surrounded by digits that are part of a window but not of its
+    /// numbers.
     fn padded(text: &str) -> Vec<u8> {
         let mut padded = vec![b'7'; LEAD - 1];
         padded.push(b' ');
@@ -253,24 +259,24 @@ mod tests {
         padded
     }
 
-    /// The words that fit into a block before the end of the sample.
+    /// Returns the words that fit into a block before the end of the sample.
     fn fitting<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
         words.into_iter().fold(String::new(), |text, word| {
             if text.len() + word.len() < BLOCK { text + word } else { text }
         })
     }
 
-    /// Bits of the values, as the exact parser reads them.
+    /// Returns the values as the exact parser reads them, as text.
     fn expected<T: Value>(words: &[&str]) -> Vec<String> {
         let value = |word: &&str| T::from_f64(read(word.as_bytes()).value.expect("a number"));
         words.iter().map(value).map(|value| format!("{value:?}")).collect()
     }
 
-    /// Reads numbers, and compares them with what the exact parser reads.
+    /// Reads numbers and compares them with the exact parser's.
     fn check_numbers<T: Value, S: Simd>(simd: S, text: &str) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let padded = padded(text);
-        let mut out = [T::default(); MOST_NUMBERS];
+        let mut out = [T::default(); MAX_NUMBERS];
         let window = Window::at(&padded, LEAD).expect("a window");
         let block = numbers(simd, window, &mut out).expect("usual powers").expect("numbers");
         assert!(block.is_end && block.size == text.len() && block.count == words.len(), "{text}");
@@ -278,13 +284,14 @@ mod tests {
         assert_eq!(found, expected::<T>(&words), "{text}");
     }
 
-    /// Reads entries, and compares them with what the exact parser reads; false if an index is too large.
+    /// Reads entries and compares them with the exact parser's; returns false if an index is too
+    /// large.
     fn check_entries<T: Value, S: Simd>(simd: S, text: &str, dim: usize) -> bool {
         let pairs = text.split_ascii_whitespace().map(|word| word.split_once(':').expect("a colon"));
         let (indices, words): (Vec<&str>, Vec<&str>) = pairs.unzip();
         let indices: Vec<i32> = indices.iter().map(|index| index.parse().expect("an index")).collect();
         let padded = padded(text);
-        let (mut to_indices, mut values) = ([0; MOST_ENTRIES], [T::default(); MOST_ENTRIES]);
+        let (mut to_indices, mut values) = ([0; MAX_ENTRIES], [T::default(); MAX_ENTRIES]);
         let window = Window::at(&padded, LEAD).expect("a window");
         let Some(block) = entries(simd, window, dim, &mut to_indices, &mut values) else {
             assert!(indices.iter().any(|&index| index as usize >= dim), "{text}");
@@ -299,7 +306,7 @@ mod tests {
         true
     }
 
-    /// A number as `%e` writes it, and others.
+    /// Numbers as `%e` writes them, and others.
     const NUMBER: &str =
         "-?[0-9]\\.[0-9]{6}e[-+][0-4][0-9] |[-+]?[0-9]{1,8}(\\.[0-9]{1,7})?[eE][-+]?[0-9]{1,2} {1,2}";
 
@@ -307,7 +314,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(10_000)) })]
 
         #[test]
-        fn numbers_are_those_of_the_exact_parser(
+        fn numbers_match_the_exact_parser(
             scaled in proptest::collection::vec(NUMBER, 0..17),
             others in proptest::collection::vec("-?[0-9]{1,3}(\\.[0-9]{1,3})?(e[0-9])? ", 0..17),
         ) {
@@ -321,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn entries_are_those_of_the_exact_parser(
+        fn entries_match_the_exact_parser(
             scaled in proptest::collection::vec(("[0-9]{1,8}", NUMBER), 0..11),
             others in proptest::collection::vec(("[0-9]{1,3}", "-?[0-9]{1,3}(\\.[0-9]{1,3})?(e[0-9])? "), 0..17),
             dim in prop_oneof![Just(100_000_000usize), 0usize..100_000_000],
@@ -338,8 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_need_a_closer_look_get_it() {
-        // Ties of two floats, the least floats, zeros, and powers at the edges of the table and beyond.
+    fn edge_cases_match_the_exact_parser() {
+        // Ties between two floats, the smallest floats, zeros, and powers at the edges of the table
+        // and beyond.
         for text in [
             "16777217e0 16777219e0 33554434e0 16777216e0 16777217e-1 ",
             "1e-38 1.175494e-38 1.175495e-38 1.4e-45 7e-46 7.1e-46 1e-60 ",

@@ -4,30 +4,30 @@ use super::rules::{StreamRule, ends_name};
 use super::typed::Typed;
 use cntk_reader_core::cpu::digits::load8;
 
-/// What the fast parser looks at of a stream's rule.
+/// Data of a stream's rule that the fast parser needs.
 #[derive(Debug)]
 pub struct Stream {
     /// Up to 8 bytes of the name, the first one lowest.
     pub name: u64,
-    /// Ones in the bytes of `name` that count; 0 if no name in a text can be this one.
+    /// Mask of the bytes of `name` that are compared; 0 if no name in a text can match.
     pub mask: u64,
-    /// The last 8 bytes of a name that has more.
+    /// The last 8 bytes of a longer name.
     last: u64,
     /// The whole name.
     pub alias: Vec<u8>,
-    /// Values of a sample.
+    /// Number of values in a sample.
     pub dim: usize,
     /// Whether samples are written as `index:value`.
     pub sparse: bool,
-    /// How values of a type of the stream's own are read.
+    /// Reader of the values, if the stream has its own type.
     pub typed: Option<Typed>,
 }
 
 impl Stream {
-    /// The stream with this rule.
+    /// Prepares the stream with this rule.
     pub fn new(rule: &StreamRule) -> Stream {
         let (mut name, mut mask) = word(&rule.alias);
-        // A name that the parser cannot read (one with a space in it, for example) never matches.
+        // A name that the parser cannot read (for example, one with a space in it) never matches.
         let is_readable = !rule.alias.is_empty()
             && rule.alias[0] != b'#'
             && !rule.alias.iter().any(|&byte| ends_name(byte));
@@ -46,13 +46,14 @@ impl Stream {
     }
 }
 
-/// Up to eight bytes, the first one lowest, and ones in those that there are.
+/// Returns up to eight bytes as a word, the first one lowest, and a mask of the bytes that exist.
 pub fn word(bytes: &[u8]) -> (u64, u64) {
     let bytes = bytes.iter().take(8).rev();
     bytes.fold((0, 0), |(word, mask), &byte| (word << 8 | u64::from(byte), mask << 8 | 0xff))
 }
 
-/// The stream whose name begins at byte `at` of the text, and the name's length; `guess` is the stream that is tried first.
+/// Returns the stream whose name begins at byte `at` of the text, and the name's length. `guess` is
+/// the stream to try first.
 #[inline(always)]
 pub fn find(streams: &[Stream], text: &[u8], at: usize, guess: usize) -> Option<(usize, usize)> {
     let word = load8(text, at)?;

@@ -1,7 +1,8 @@
-//! Where parsers write: growing arrays of the streams of one segment, which can be taken back to the start of a sequence.
+//! Output of the parsers: growing arrays for the streams of one segment, which can be rolled back
+//! to the start of a sequence.
 //!
-//! An [`Output`] belongs to a thread and is used for segment after segment, so that its memory stays in the caches. A finished
-//! segment is copied out of it into memory of its size.
+//! A thread reuses its [`Output`] for segment after segment, so that the memory stays in the
+//! caches. A finished segment is copied to memory of exactly its size.
 
 use super::rules::{Rules, StreamRule};
 use bytemuck::Zeroable;
@@ -11,22 +12,24 @@ use cntk_reader_core::memory::compact::{Value, finite};
 use cntk_reader_core::memory::room;
 use std::ops::Deref;
 
-/// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
+/// A vector with initialised spare memory: parsers write ahead into a slice and then say how many
+/// values to keep.
 #[derive(Debug, Default)]
 pub struct ScratchVec<T> {
     storage: Zeros<T>,
-    /// How many values count: at most those of `storage`.
+    /// Number of values, at most the size of `storage`.
     length: usize,
-    /// Bytes for which there was no memory since the vector was last emptied; 0 if there was enough.
+    /// Bytes that could not be allocated since the vector was last cleared; 0 if there was enough
+    /// memory.
     missing: usize,
 }
 
-/// Bytes of an array that is large.
+/// Size in bytes from which an array counts as large.
 const LARGE: usize = 1 << 20;
 
 impl<T: Zeroable> ScratchVec<T> {
-    /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
-    /// [`ScratchVec::missing`] remembers.
+    /// Returns the memory after the last value, for at least `count` values. `None` if it cannot be
+    /// allocated, which [`ScratchVec::missing`] reports later.
     #[inline(always)]
     pub(crate) fn spare(&mut self, count: usize) -> Option<&mut [T]> {
         if self.storage.len() - self.length < count {
@@ -38,8 +41,8 @@ impl<T: Zeroable> ScratchVec<T> {
     #[cold]
     fn grow(&mut self, count: usize) -> Option<()> {
         let target = self.length.saturating_add(count);
-        // What is never written takes no memory, but all of it counts as memory that a thread keeps ([`Output::bytes`]): a large array
-        // grows by a quarter only.
+        // Memory that is never written takes no pages, but all of it counts as memory that a thread
+        // keeps ([`Output::bytes`]): a large array grows only by a quarter.
         let room = self.storage.len();
         let more = if room * size_of::<T>() < LARGE { room } else { room / 4 };
         let grown = self.storage.grow(target.max(room + more)).or_else(|| self.storage.grow(target));
@@ -49,20 +52,21 @@ impl<T: Zeroable> ScratchVec<T> {
         grown
     }
 
-    /// `N` values, `ahead` values after the last one, if [`ScratchVec::spare`] made room for them before.
+    /// Returns the `N` values that begin `ahead` values after the last one, if an earlier
+    /// [`ScratchVec::spare`] made room for them.
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&mut self, ahead: usize) -> Option<&mut [T; N]> {
         self.storage.get_mut(self.length.wrapping_add(ahead)..)?.first_chunk_mut()
     }
 
-    /// Lets the next `count` values count. They must be within what [`ScratchVec::spare`] gave.
+    /// Adds the next `count` values, which must be within the result of [`ScratchVec::spare`].
     #[inline(always)]
     pub(crate) fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.storage.len() - self.length);
         self.length += count;
     }
 
-    /// How many values count.
+    /// Number of values.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.length
@@ -82,18 +86,18 @@ impl<T: Zeroable> ScratchVec<T> {
         self.length = self.length.min(length);
     }
 
-    /// Drops all values, and forgets that there was no memory.
+    /// Drops all values, and resets [`ScratchVec::missing`].
     pub(crate) fn clear(&mut self) {
         (self.length, self.missing) = (0, 0);
     }
 
-    /// The bytes that there was no memory for since the last [`ScratchVec::clear`], if there was not enough: values are missing
-    /// then.
+    /// Bytes that could not be allocated since the last [`ScratchVec::clear`], if any: values are
+    /// missing then.
     pub(crate) fn missing(&self) -> Option<usize> {
         (self.missing > 0).then_some(self.missing)
     }
 
-    /// Bytes that it has room for.
+    /// Capacity in bytes.
     fn bytes(&self) -> usize {
         self.storage.len() * size_of::<T>()
     }
@@ -108,44 +112,45 @@ impl<T> Deref for ScratchVec<T> {
     }
 }
 
-/// What one stream got so far.
+/// Data of one stream so far.
 #[derive(Debug, Default)]
 pub struct Column<T> {
     /// Dense: the values of all samples. Sparse: the entries' values.
     pub values: ScratchVec<T>,
-    /// Dense: the values of all samples as bytes, where the stream has a type of its own
+    /// Dense: the values of all samples as bytes, if the stream has its own type
     /// ([`Typed`](super::typed::Typed)). `values` is empty then.
     pub typed: ScratchVec<u8>,
-    /// Memory for the sample of `typed` that is being read.
+    /// Buffer for the sample of `typed` that is being read.
     pub numbers: Vec<f64>,
     /// Bytes of a sample in `typed`.
     typed_sample: usize,
-    /// Sparse: the entries' indices, as many as values.
+    /// Sparse: the entries' indices, one for each value.
     pub indices: ScratchVec<i32>,
     /// Sparse: the number of the first entry of each sample and of the next sample. Begins with 0.
     pub offsets: ScratchVec<u32>,
-    /// The number of the first sample of each finished sequence and of the next sequence. Begins with 0.
+    /// The number of the first sample of each finished sequence and of the next sequence. Begins
+    /// with 0.
     pub sequence_offsets: ScratchVec<u32>,
     /// Values as [`cntk_reader_core::memory::compact::narrow`] stores them, once the segment is
     /// finished.
     pub narrow_values: Vec<u8>,
     /// Indices as [`cntk_reader_core::memory::compact::narrow`] stores them.
     pub narrow_indices: Vec<u16>,
-    /// Sparse: the last sample has several entries.
+    /// Sparse: whether the last sample had several entries.
     pub many: bool,
-    /// Samples, those of the unfinished sequence included.
+    /// Number of samples, including the unfinished sequence.
     pub samples: usize,
-    /// Samples and values at the start of the unfinished sequence.
+    /// Numbers of samples and values at the start of the unfinished sequence.
     mark: (usize, usize),
 }
 
 impl<T: Value> Column<T> {
-    /// Samples of the unfinished sequence.
+    /// Number of samples in the unfinished sequence.
     pub(crate) fn samples_here(&self) -> usize {
         self.samples - self.mark.0
     }
 
-    /// Values of the unfinished sequence.
+    /// Number of values in the unfinished sequence.
     pub(crate) fn values_here(&self) -> usize {
         self.values.len() - self.mark.1
     }
@@ -159,7 +164,7 @@ impl<T: Value> Column<T> {
             && values.iter().all(|value| *value == T::from_u16(1))
     }
 
-    /// Drops all values, and entries, after the first `length`.
+    /// Drops all values, and their indices, after the first `length`.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
         self.indices.truncate(length);
@@ -177,7 +182,7 @@ pub struct Output<T> {
 }
 
 impl<T: Value> Output<T> {
-    /// Empties it for a segment of a file with these rules.
+    /// Empties the output for a segment of a file with these rules.
     pub(crate) fn reset(&mut self, rules: &Rules) {
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
@@ -197,7 +202,7 @@ impl<T: Value> Output<T> {
         }
     }
 
-    /// Fails if there was no memory for something that was parsed since the last [`Output::reset`].
+    /// Fails if there was no memory for something parsed since the last [`Output::reset`].
     pub(crate) fn check_memory(&self) -> Result<()> {
         let of_column = |column: &Column<T>| {
             let Column { values, typed, indices, offsets, sequence_offsets, .. } = column;
@@ -208,7 +213,7 @@ impl<T: Value> Output<T> {
         missing.map_or(Ok(()), |bytes| Err(room::missing(bytes, room::CHUNK)))
     }
 
-    /// Bytes that it has room for, of values and indices: also of those that were dropped.
+    /// Capacity in bytes for values and indices, including dropped ones.
     pub(crate) fn bytes(&self) -> usize {
         let of_column = |column: &Column<T>| {
             let numbers = size_of_val(&column.numbers[..]);
@@ -222,7 +227,7 @@ impl<T: Value> Output<T> {
         self.sequences
     }
 
-    /// Ends the sequence: what was written since the last one is its data.
+    /// Ends the sequence: everything written since the last one is its data.
     pub(crate) fn commit(&mut self) {
         for column in &mut self.columns {
             column.sequence_offsets.push(column.samples as u32);
@@ -231,7 +236,7 @@ impl<T: Value> Output<T> {
         self.sequences += 1;
     }
 
-    /// Drops what was written since the last sequence.
+    /// Drops everything written since the last sequence.
     pub(crate) fn roll_back(&mut self) {
         for column in &mut self.columns {
             column.samples = column.mark.0;
@@ -241,7 +246,7 @@ impl<T: Value> Output<T> {
         }
     }
 
-    /// The finished sequences with a value that is infinite or NaN, ascending.
+    /// Returns the finished sequences with a value that is infinite or NaN, in ascending order.
     pub(crate) fn not_finite<'a>(
         &'a self,
         stream: usize,
@@ -266,7 +271,7 @@ impl<T: Value> Output<T> {
         })
     }
 
-    /// Leaves the sequence out.
+    /// Leaves the current sequence out.
     pub(crate) fn skip(&mut self) {
         self.roll_back();
         self.skipped.push(self.sequences);
@@ -279,14 +284,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_of_what_is_dropped_is_still_counted() {
+    fn dropped_values_still_count_as_memory() {
         let mut output = Output::<f32> { columns: vec![Column::default()], ..Output::default() };
         for number in 0..1_000_000 {
             output.columns[0].values.push(number as f32);
         }
         output.roll_back();
         assert!(output.columns[0].values.is_empty());
-        // A quarter ahead, at most.
+        // At most a quarter ahead.
         assert!((4_000_000..=5_000_000).contains(&output.bytes()), "{}", output.bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! Messages of the parsers, worded as CNTK's are, and the count of errors up to the tolerated number.
+//! Messages of the parsers, in CNTK's words, and the count of errors up to the limit.
 
 use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
@@ -12,7 +12,7 @@ use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::ElementType;
 use std::fmt;
 
-/// What was found in the text.
+/// A finding in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A line without a sample.
@@ -21,7 +21,7 @@ pub enum Cause {
     CrowdedLine { samples: usize },
     /// A line that could not be read. `line` counts the sequence's lines from 1.
     BadLine { line: usize },
-    /// The text ended inside of something that is named here: a line, a sample, a name or a number.
+    /// The text ended inside the named part: a line, a sample, a name or a number.
     Ended(&'static str),
     /// Fewer lines than the index has.
     FewLines { lines: usize, expected: u32 },
@@ -29,14 +29,15 @@ pub enum Cause {
     FileEnded,
     /// No `|` where a name has to begin.
     NoPrefix(u8),
-    /// A line that begins with an id that is text. CNTK skips it as it skips other characters before a `|`, and counts an error.
+    /// A line that begins with a textual id. CNTK skips the id like other characters before a `|`,
+    /// and counts an error.
     TextId(u8),
-    /// No `|`, because of what the line begins with: its id does not count, or not as it stands
-    /// there.
+    /// No `|`, because of the beginning of the line: its id does not count, or not as it is
+    /// written.
     BadId { found: u8, why: BadId },
     /// No name after `|`.
     NoName(u8),
-    /// A name that is longer than every name of the configuration, for a release that refuses it.
+    /// A name longer than every name of the configuration, for a release that refuses it.
     LongName,
     /// A dense sample with too few values. The missing ones are zeros.
     ShortSample { dim: usize, values: usize },
@@ -44,7 +45,7 @@ pub enum Cause {
     LongSample { dim: usize, values: usize },
     /// Not a number.
     Number(Flaw),
-    /// Another character than a digit where an index has to begin.
+    /// A character other than a digit where an index must begin.
     NoIndex(u8),
     /// An index beyond 64 bits.
     IndexOverflow,
@@ -58,28 +59,28 @@ pub enum Cause {
         samples: usize,
         /// Samples that the index has.
         expected: u32,
-        /// Carriage returns without line feeds stand where lines seem to end.
+        /// Whether there are carriage returns without line feeds where lines seem to end.
         lone_returns: bool,
     },
     /// Fewer samples than the index has.
     TooFewSamples { samples: usize, expected: u32 },
     /// A stream without a sample.
     EmptyStream,
-    /// A number that the type of the values cannot hold: it becomes an infinity, or NaN. CNTK
-    /// delivers it without a word.
+    /// A number that does not fit the type of the values: it becomes an infinity, or NaN. CNTK
+    /// delivers it silently.
     NotFinite { is_nan: bool },
-    /// A number other than 0 that becomes 0, because it is nearer to 0 than any value of the type.
+    /// A number other than 0 that becomes 0, because it is closer to 0 than any value of the type.
     Underflow,
-    /// A number that is no value of the type that its stream declares.
+    /// A number that is not a value of the type that its stream declares.
     Misfit { misfit: Misfit, element: ElementType, found: Excerpt },
-    /// A sample of ids with another number of entries than one.
+    /// A sample of ids without an entry, or with several.
     NoId { entries: usize },
-    /// A sample of ids whose entry has another value than 1.
+    /// A sample of ids whose entry has a value other than 1.
     WeightedId,
 }
 
 impl Cause {
-    /// Whether it is noticed when the sequence has ended, and lies in the sequence as a whole.
+    /// Whether it is noticed at the end of the sequence and concerns the sequence as a whole.
     pub(crate) fn is_of_sequence(&self) -> bool {
         matches!(
             self,
@@ -90,23 +91,23 @@ impl Cause {
         )
     }
 
-    /// The plural of a noun for what is counted together.
-    fn what(self) -> &'static str {
+    /// Returns a plural noun for findings of this kind.
+    fn plural(self) -> &'static str {
         match self {
             Cause::EmptyLine => "lines without samples",
             Cause::CrowdedLine { .. } => "lines with more samples than there are streams",
             Cause::BadLine { .. } => "lines that could not be read",
             Cause::Ended(_) => "sequences that end without a line break",
             Cause::FewLines { .. } => "sequences with fewer good lines than expected",
-            Cause::FileEnded => "sequences that the file does not have any more",
+            Cause::FileEnded => "sequences that are missing in the file",
             Cause::NoPrefix(_) => "characters in place of '|'",
             Cause::TextId(_) => "lines that begin with an id that is text",
-            Cause::BadId { why, .. } => why.what(),
+            Cause::BadId { why, .. } => why.plural(),
             Cause::NoName(_) => "samples without a name",
-            Cause::LongName => "names that are longer than that of every stream",
+            Cause::LongName => "names that are longer than every stream's name",
             Cause::ShortSample { .. } => "dense samples with too few values",
             Cause::LongSample { .. } => "dense samples with too many values",
-            Cause::Number(_) => "values that are no numbers",
+            Cause::Number(_) => "values that are not numbers",
             Cause::NoIndex(_) => "sparse values without an index",
             Cause::IndexOverflow => "indices of more than 64 bits",
             Cause::IndexTooLarge { .. } => "indices beyond the dimension",
@@ -116,14 +117,14 @@ impl Cause {
             Cause::EmptyStream => "sequences without a sample",
             Cause::NotFinite { .. } => "values that are infinite or NaN",
             Cause::Underflow => "values that become 0 because they are too small",
-            Cause::Misfit { misfit: Misfit::Fraction, .. } => "values that are no integers",
+            Cause::Misfit { misfit: Misfit::Fraction, .. } => "values that are not integers",
             Cause::Misfit { misfit: Misfit::Range, .. } => "values beyond the range of their type",
-            Cause::NoId { .. } => "samples of ids that have not one entry",
-            Cause::WeightedId => "ids with another value than 1",
+            Cause::NoId { .. } => "samples of ids without exactly one entry",
+            Cause::WeightedId => "ids with a value other than 1",
         }
     }
 
-    /// Whether it is noted at the offset after the line that it is about.
+    /// Whether it is noted at the offset after the line that it concerns.
     fn follows_its_line(self) -> bool {
         matches!(
             self,
@@ -137,7 +138,7 @@ impl Cause {
         )
     }
 
-    /// What becomes of it, and what to do, as whole sentences. Empty where the words say it.
+    /// Returns the consequence and what to do, in whole sentences; empty if the message says it.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Cause::ShortSample { .. } => {
@@ -186,15 +187,19 @@ impl Cause {
             Cause::EmptyLine => {
                 "It has no sample of any stream that is read: add one, correct its names, or remove the line."
             }
-            Cause::Ended(_) => "End the last line, too; if it is incomplete, the file was cut.",
+            Cause::Ended(_) => {
+                "End the last line with a line break; if it is incomplete, the file was truncated."
+            }
             Cause::TooManySamples { lone_returns: true, .. } => BadId::LoneReturn.remedy(),
             Cause::TooManySamples { .. } => {
-                "A sequence is as long as it has lines, or as the stream with ‹defines_minibatch_size = true› is: no stream may be longer."
+                "The length of a sequence is its number of lines, or the length of the stream with ‹defines_minibatch_size = true›: no stream may be longer."
             }
             Cause::TooFewSamples { .. } => {
                 "At least one stream needs a sample in each line of the sequence; or set ‹strict_sequences = false›."
             }
-            Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
+            Cause::FileEnded => {
+                "It was truncated while it was in use: write it again, and open the reader again."
+            }
             Cause::NotFinite { is_nan: false } => {
                 "It is delivered as infinity, as by CNTK, and spoils most training. The largest float is about 3.4e38, the largest \
                  double 1.8e308: correct the number, or set ‹double_precision› if it is within the range of a double."
@@ -207,10 +212,10 @@ impl Cause {
                  ‹double_precision›."
             }
             Cause::Misfit { misfit: Misfit::Fraction, .. } => {
-                "The sample is left out. Write integers, or set ‹element› to a type of floats."
+                "The sample is left out. Write integers, or set ‹element› to a floating-point type."
             }
             Cause::Misfit { misfit: Misfit::Range, .. } => {
-                "The sample is left out. Correct the number, or set ‹element› to a type that has it."
+                "The sample is left out. Correct the number, or set ‹element› to a type with this range."
             }
             Cause::NoId { .. } => {
                 "The sample is left out. Each sample of a stream with ‹ids› has one entry, 'index:1'; without ‹ids› it is \
@@ -228,8 +233,8 @@ impl Cause {
 /// Warnings that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WarningKind {
-    /// The plural of a noun.
-    pub what: &'static str,
+    /// A plural noun.
+    pub plural: &'static str,
     /// Number of the stream.
     pub stream: Option<usize>,
 }
@@ -237,15 +242,17 @@ pub(crate) struct WarningKind {
 /// A line for the log.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// How important it is.
+    /// Its level.
     pub level: Level,
     /// Its text.
     pub text: String,
-    /// For the first warning of a kind in a segment: the kind, an offset in its line, and the sequence.
+    /// For the first warning of a kind in a segment: the kind, an offset in its line, and the
+    /// sequence.
     pub counted: Option<(WarningKind, u64, SequenceKey)>,
 }
 
-/// Name of a line in [`Cause::Ended`]: a text may end there without harm. CNTK also reports it if the text ends in a number.
+/// Name of a line in [`Cause::Ended`]: text may end there without harm. CNTK also uses it if the
+/// text ends in a number.
 pub(crate) const IN_LINE: &str = "an input row";
 
 /// The sequence and the stream that are being read.
@@ -260,11 +267,12 @@ pub(crate) struct Context {
 /// Why reading cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Whether this ends reading however many errors are tolerated. Otherwise it was one error too many.
+    /// Whether this ends reading whatever the limit of errors. Otherwise this error exceeded the
+    /// limit.
     pub fatal: bool,
     /// Number of errors before this one in the report.
     pub errors_before: u64,
-    /// Offset in the file at which the cause lies.
+    /// Offset of the cause in the file.
     pub offset: u64,
     reason: String,
     stream: Option<String>,
@@ -277,7 +285,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What was found.
+    /// The cause of the failure.
     pub fn cause(&self) -> Cause {
         self.cause
     }
@@ -292,7 +300,8 @@ impl Failure {
         self.is_cut
     }
 
-    /// The failure as the library's error. `line` is the line of `offset` in the file, if it is known.
+    /// Converts the failure to the library's error. `line` is the line of `offset` in the file, if
+    /// it is known.
     pub fn into_error(self, rules: &Rules, line: Option<u64>) -> Error {
         let text = match self.fatal {
             true => "Malformed input file. Bailing out.".to_owned(),
@@ -312,13 +321,15 @@ pub(crate) fn limit_text(rules: &Rules) -> String {
     format!("Reached the maximum number of allowed errors while reading the input file ({}).", rules.file)
 }
 
-/// What a parser returns when it cannot continue. Boxed, so that results stay small.
+/// Returned by a parser that cannot continue. Boxed, so that results stay small.
 pub(crate) type Stop = Box<Failure>;
 
-/// Most bytes of messages that a report holds back. Beyond that it writes them at once, possibly out of order.
+/// Maximum bytes of messages that a report holds back. Beyond that it writes them at once, possibly
+/// out of order.
 const PENDING_BYTES: usize = 1 << 20;
 
-/// Messages and errors of one segment. Messages are held back until those of earlier segments are written.
+/// Messages and errors of one segment. Messages are held back until those of earlier segments are
+/// written.
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     rules: &'a Rules,
@@ -330,14 +341,14 @@ pub(crate) struct Report<'a> {
     errors: u64,
     limit: u64,
     last: (Cause, u64),
-    /// The sequence that the file ends in without a line break.
+    /// The sequence in which the file ends without a line break.
     cut: Option<SequenceKey>,
-    /// What a check collects in place of messages.
+    /// Notes that a check collects instead of messages.
     collected: Option<Collected>,
 }
 
 impl<'a> Report<'a> {
-    /// A report that tolerates `limit` errors and stops reading at the next one.
+    /// Returns a report that tolerates `limit` errors and stops reading at the next one.
     pub fn new(rules: &'a Rules, limit: u64) -> Self {
         Report {
             rules,
@@ -353,36 +364,36 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// A report for a check: it tolerates every error, writes nothing, and collects what is recorded, of which it keeps at
-    /// most `most` notes.
+    /// Returns a report for a check: it tolerates every error, writes nothing, and collects at most
+    /// `most` notes.
     pub fn collecting(rules: &'a Rules, most: usize) -> Self {
         let collected = Collected::new(most, rules.streams.len());
         Report { collected: Some(collected), ..Report::silent(rules, u64::MAX) }
     }
 
-    /// Whether this is a report for a check, which wants to know of each line.
+    /// Whether this is a report for a check, which needs each line.
     pub fn is_collected(&self) -> bool {
         self.collected.is_some()
     }
 
-    /// What was collected. Empty unless the report is one for a check.
+    /// Takes the collected notes. Empty unless this is a report for a check.
     pub fn take_collected(&mut self) -> Collected {
         self.collected.take().unwrap_or_default()
     }
 
     /// For a check: the failure that was reported last does not end parsing.
-    pub fn go_on(&mut self) {
+    pub fn tolerate_stop(&mut self) {
         if let Some(collected) = &mut self.collected {
             collected.mark_error(None);
         }
     }
 
-    /// The message for a note, without its location.
+    /// Returns the message for a note, without its location.
     pub fn message(&self, note: &Note) -> String {
         self.words(note.cause, note.context, "")
     }
 
-    /// A report without messages, for parsing a second time to locate an error.
+    /// Returns a report without messages, for parsing a second time to locate an error.
     pub fn silent(rules: &'a Rules, limit: u64) -> Self {
         Report { silent: true, ..Report::new(rules, limit) }
     }
@@ -398,7 +409,7 @@ impl<'a> Report<'a> {
         std::mem::take(&mut self.lines)
     }
 
-    /// Takes the numbers of warnings of the kinds that are counted.
+    /// Takes the numbers of warnings of the counted kinds.
     pub fn take_counts(&mut self) -> Vec<(WarningKind, u64)> {
         std::mem::take(&mut self.counts)
     }
@@ -408,15 +419,16 @@ impl<'a> Report<'a> {
         !self.silent && self.rules.log.shows(level)
     }
 
-    /// Records a cause at this offset, and logs it as a warning. If [`Report::count`] follows, it is that error's reason.
+    /// Records a cause at this offset, and logs it as a warning. If [`Report::count`] follows, the
+    /// cause is the reason of that error.
     pub fn note(&mut self, cause: Cause, offset: u64, context: Context) {
         self.note_as(Level::Warning, cause, offset, context);
     }
 
-    /// [`Report::note`] with another level.
+    /// Like [`Report::note`], with another level.
     pub fn note_as(&mut self, level: Level, cause: Cause, offset: u64, context: Context) {
         self.last = (cause, offset);
-        // CNTK reports one missing line break up to three times.
+        // CNTK reports a missing line break up to three times.
         let is_known = matches!(cause, Cause::Ended(_)) && self.cut.replace(context.key) == Some(context.key);
         if let Some(collected) = &mut self.collected {
             if is_known {
@@ -431,14 +443,14 @@ impl<'a> Report<'a> {
             let at = format!(" at offset {offset} in the input file ({})", report.rules.file);
             report.words(cause, context, &at)
         };
-        // Those who ask for more than warnings get every one.
+        // Only warnings are counted, and only below trace level 2.
         if level != Level::Warning || self.shows(Level::Info) {
             return self.line(level, words(self));
         }
         if is_known {
             return;
         }
-        let kind = WarningKind { what: cause.what(), stream: context.stream };
+        let kind = WarningKind { plural: cause.plural(), stream: context.stream };
         if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
             *count += 1;
             return;
@@ -453,10 +465,9 @@ impl<'a> Report<'a> {
         self.lines.push(Line { level, text, counted: Some((kind, place, context.key)) });
     }
 
-    /// Counts further warnings of a kind that was noted before, where they are counted and not
-    /// listed.
+    /// Counts further warnings of a kind that was noted before, if they are counted and not listed.
     pub fn count_more(&mut self, cause: Cause, stream: usize, more: u64) {
-        let kind = WarningKind { what: cause.what(), stream: Some(stream) };
+        let kind = WarningKind { plural: cause.plural(), stream: Some(stream) };
         if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
             *count += more;
         }
@@ -468,19 +479,19 @@ impl<'a> Report<'a> {
         self.collected.is_some() || self.shows(Level::Info)
     }
 
-    /// An empty list for the names in the file that no stream has, if they are collected.
+    /// Returns an empty list for names that belong to no stream, if these are collected.
     pub fn wants_names(&self) -> Option<UnknownNames> {
         self.collected.as_ref().map(|_| UnknownNames::default())
     }
 
-    /// Records names in the file that no stream has.
+    /// Records names in the file that belong to no stream.
     pub fn add_names(&mut self, names: UnknownNames) {
         if let Some(collected) = &mut self.collected {
             collected.unknown.append(names);
         }
     }
 
-    /// Records the name of a sample that no stream has: `sample` begins with it.
+    /// Records the name at the beginning of `sample`, which belongs to no stream.
     pub fn unknown_name(&mut self, sample: &[u8]) {
         if let Some(collected) = &mut self.collected {
             collected.unknown.see(sample);
@@ -491,7 +502,7 @@ impl<'a> Report<'a> {
     pub fn line(&mut self, level: Level, line: String) {
         self.bytes += line.len();
         self.lines.push(Line { level, text: line, counted: None });
-        // A file with a line for every sample must not fill the memory.
+        // A file with a message for every sample must not exhaust the memory.
         if self.bytes > PENDING_BYTES {
             for Line { level, text, .. } in self.lines.extract_if(.., |line| line.counted.is_none()) {
                 self.rules.log.write(level, &text);
@@ -500,7 +511,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Counts an error whose reason is the cause recorded last. `place` is the error's offset if it differs from the cause's.
+    /// Counts an error whose reason is the last recorded cause. `place` is the error's offset if it
+    /// differs from the cause's.
     pub fn count(&mut self, context: Context, place: Option<u64>) -> std::result::Result<(), Stop> {
         if self.errors == self.limit {
             return Err(self.failure(false, context, place));
@@ -512,14 +524,15 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Counts `count` lines that begin with an id that is text, as [`Report::note`] and [`Report::count`] do one by one. False, and
-    /// nothing is counted, if one of them needs a message or is one error too many.
+    /// Counts `count` lines that begin with a textual id, as [`Report::note`] and [`Report::count`]
+    /// do one by one. Returns false without counting if one of them needs a message or exceeds the
+    /// limit.
     pub fn count_text_ids(&mut self, count: u64) -> bool {
         if self.collected.is_some() || self.shows(Level::Info) || self.limit - self.errors < count {
             return false;
         }
         if self.shows(Level::Warning) {
-            let kind = WarningKind { what: Cause::TextId(0).what(), stream: None };
+            let kind = WarningKind { plural: Cause::TextId(0).plural(), stream: None };
             let Some((_, counted)) = self.counts.iter_mut().find(|(other, _)| *other == kind) else {
                 return false;
             };
@@ -529,7 +542,8 @@ impl<'a> Report<'a> {
         true
     }
 
-    /// A failure whose reason is the cause recorded last. `place` is its offset if it differs from the cause's.
+    /// Returns a failure whose reason is the last recorded cause. `place` is its offset if it
+    /// differs from the cause's.
     pub fn failure(&self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
         let (cause, offset) = self.last;
         Box::new(Failure {
@@ -545,7 +559,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// The message for a cause. `at` is inserted where the message names the location.
+    /// Returns the message for a cause. `at` is inserted where the message names the location.
     fn words(&self, cause: Cause, context: Context, at: &str) -> String {
         let key = || format!("(id = {})", self.rules.key_text(context.key));
         let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
@@ -643,7 +657,7 @@ impl<'a> Report<'a> {
             }
             Cause::Misfit { misfit, element, found } => {
                 let why = match misfit {
-                    Misfit::Fraction => "is no integer",
+                    Misfit::Fraction => "is not an integer",
                     Misfit::Range => "does not fit",
                 };
                 format!("A value{at} {why}: {found}. Expected {} ({}).", range_of(element), element.name())
@@ -652,13 +666,13 @@ impl<'a> Report<'a> {
                 format!("A sample of ids{at} has {entries} entries. Expected one, 'index:1'.")
             }
             Cause::WeightedId => {
-                format!("A sample of ids{at} has an entry with another value than 1. Expected 'index:1'.")
+                format!("A sample of ids{at} has an entry with a value other than 1. Expected 'index:1'.")
             }
         }
     }
 }
 
-/// The values of a type in words.
+/// Describes the values of a type.
 fn range_of(element: ElementType) -> &'static str {
     match element {
         ElementType::UInt8 => "an integer from 0 to 255",
@@ -670,7 +684,7 @@ fn range_of(element: ElementType) -> &'static str {
     }
 }
 
-/// A byte in a message: printable ASCII as it is, other bytes escaped.
+/// A byte in a message: printable ASCII unchanged, other bytes escaped.
 struct Shown(u8);
 
 impl fmt::Display for Shown {

@@ -1,4 +1,4 @@
-//! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
+//! Rules of a text file: its streams by their names in the file, and how strictly the file is read.
 
 use super::typed::Typed;
 use crate::ctf::{TextOptions, TextStream};
@@ -11,27 +11,27 @@ use cntk_reader_core::stream::{ElementType, Storage};
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
 
-/// One stream.
+/// Rules of one stream.
 #[derive(Debug, Clone)]
 pub struct StreamRule {
     /// Name of the stream.
     pub name: String,
     /// Name in the file.
     pub alias: Vec<u8>,
-    /// Values of a sample.
+    /// Number of values in a sample.
     pub dim: usize,
     /// Whether samples are written as `index:value`.
     pub sparse: bool,
-    /// Values of a delivered sample; `None` if samples are delivered sparse.
+    /// Number of values in a delivered sample; `None` if samples are delivered sparse.
     pub delivered: Option<usize>,
     /// Type of the delivered values.
     pub element: ElementType,
-    /// How values are read whose type is not the file's precision.
+    /// Reader of the values, if their type is not the file's precision.
     pub typed: Option<Typed>,
 }
 
 impl StreamRule {
-    /// The rule of a stream of a file with this precision.
+    /// Returns the rule of a stream in a file with this precision.
     pub(crate) fn new(stream: &TextStream, precision: ElementType) -> StreamRule {
         let sparse = stream.storage == Storage::SparseCsc;
         let element = stream.ids.map(|ids| ids.element).or(stream.element).unwrap_or(precision);
@@ -56,34 +56,36 @@ impl StreamRule {
     }
 }
 
-/// The rules that a file is read by.
+/// Rules by which a file is read.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Path of the file.
     pub file: String,
     /// The streams in the order of their numbers.
     pub streams: Vec<StreamRule>,
-    /// Bytes of the longest alias. A longer name in the file is unknown without a comparison.
+    /// Length of the longest alias in bytes. A longer name in the file is unknown without a
+    /// comparison.
     pub longest_alias: usize,
     /// Whether such a longer name is an error; otherwise its sample is skipped.
     pub refuses_long_names: bool,
-    /// Whether a line that begins with a textual id is an error, which is counted while the line is read all the same.
+    /// Whether a line that begins with a textual id counts as an error, although the line is read.
     pub refuses_text_ids: bool,
-    /// The stream that defines minibatch sizes, if one does: then only its length is compared with the index.
+    /// The stream that defines minibatch sizes, if one does; only its length is then compared with
+    /// the index.
     pub main: Option<usize>,
-    /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a sequence without data for a
-    /// stream is left out.
+    /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a
+    /// sequence without data for a stream is left out.
     pub strict: bool,
     /// Number of errors that are tolerated.
     pub max_errors: u64,
-    /// Where messages go.
+    /// Log for messages.
     pub log: Logger,
     /// Maps keys to their texts.
     pub corpus: Arc<Corpus>,
 }
 
 impl Rules {
-    /// The rules that the options describe.
+    /// Returns the rules that the options describe.
     pub fn new(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Rules> {
         let wrong = |text, detail, stream: &str| {
             let error = Error::config(ExceptionClass::Runtime, text).with_detail(detail);
@@ -130,7 +132,7 @@ impl Rules {
         })
     }
 
-    /// A key as messages show it.
+    /// Returns a key as messages show it.
     pub(crate) fn key_text(&self, key: SequenceKey) -> String {
         self.corpus.text_of(key)
     }
@@ -142,8 +144,8 @@ pub(crate) fn is_value_delimiter(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Whether a byte ends a sample. Bytes are signed in CNTK, so the bytes of UTF-8 beyond ASCII count as control characters;
-/// 0x7f does not.
+/// Whether a byte ends a sample. Bytes are signed in CNTK, so the bytes of non-ASCII UTF-8 count as
+/// control characters; 0x7f does not.
 #[inline(always)]
 pub(crate) fn is_non_printable(byte: u8) -> bool {
     (byte as i8) < 0x20

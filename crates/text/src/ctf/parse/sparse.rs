@@ -1,27 +1,30 @@
-//! Sparse samples: entries `index:value`, one by one where they are few, and by blocks of 64 bytes where they are many.
+//! Sparse samples: entries `index:value`, read one by one if there are few, and by blocks of 64
+//! bytes if there are many.
 //!
-//! One by one, each number has to be measured before the next one can be found: some 30 cycles of waiting for an entry. The
-//! masks of a block show all entries at once. That indices and values alternate needs no look at each: adding its first bit
-//! to a run of ones carries through the run and comes out where it ends, so two additions give the ends of all indices and of
-//! all values; the former must be colons and the latter must not. Blocks of whole numbers, as counts are, need even less of a
-//! look, and all their entries are converted together: 2.4 times the speed with AVX-512, 1.8 times with AVX2.
+//! One by one, each number has to be measured before the next one can be found: a latency of some
+//! 30 cycles per entry. The masks of a block show all entries at once. Checking that indices and
+//! values alternate does not need a look at each: adding the first bit of a run of ones carries
+//! through the run and comes out at its end, so two additions give the ends of all indices and of
+//! all values; the former must be colons and the latter must not. Blocks of whole numbers, such as
+//! counts, need even fewer checks, and all their entries are converted together.
 
 use super::blocks::{self, Blocks, Place};
 use super::mixed;
 use super::number::{integer, value};
 use super::output::Column;
 use super::rules::is_non_printable;
-use super::simd::{BLOCK, Classes, MOST_ENTRIES, SignedEntries, Simd, Window};
+use super::simd::{BLOCK, Classes, MAX_ENTRIES, SignedEntries, Simd, Window};
 use cntk_reader_core::memory::compact::Value;
 
-/// Entries after the last one that may be written in vain.
-pub const SLACK: usize = MOST_ENTRIES;
+/// Number of entries after the last one that may be overwritten.
+pub const SLACK: usize = MAX_ENTRIES;
 
-/// Entries that are read one by one after a block that gave nothing.
+/// Number of entries that are read one by one after a block that yielded none.
 const ALIKE: u32 = 8;
 
-/// Reads one sparse sample from byte `at` of the text into `column`: the place after the sample. The sequence ends at
-/// byte `end`, which bounds the number of entries. `None` if anything is unusual.
+/// Reads one sparse sample from byte `at` of the text into `column`, and returns the place after
+/// it. The sequence ends at byte `end`, which bounds the number of entries. `None` if anything is
+/// unusual.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(
     simd: S,
@@ -32,13 +35,15 @@ pub fn read<T: Value, S: Simd>(
     column: &mut Column<T>,
 ) -> Option<usize> {
     let before = column.values.len();
-    // An entry takes 4 bytes at least: `1:2` and what ends it. The first sample of a sequence makes room for all of them.
+    // An entry takes at least 4 bytes: `1:2` and the byte that ends it. The first sample of a
+    // sequence makes room for all entries of the sequence.
     let most = end.checked_sub(at)? / 4 + SLACK;
     let values = column.values.spare(most)?;
     let indices = column.indices.spare(most)?;
     let mut count = 0;
-    // Entries that are read one by one before a block is tried. A second entry makes more of them likely, and so do several in the
-    // sample before; where a block gave nothing (values with exponents, for example), the next ones are alike.
+    // Number of entries to read one by one before a block is tried. A second entry makes more of
+    // them likely, and so do several in the previous sample; after a block that yielded none (for
+    // example, of values with exponents), the next ones are probably alike.
     let mut alone = u32::from(!column.many);
     loop {
         let byte = *text.get(at)?;
@@ -51,7 +56,8 @@ pub fn read<T: Value, S: Simd>(
                 continue;
             }
             alone -= 1;
-            // One check of a length, not one for each access: the compiler knows how far an index and a value reach.
+            // One bounds check, not one for each access: the compiler knows how far an index and a
+            // value reach.
             let near: &[u8; BLOCK] = text.get(at..)?.first_chunk()?;
             let (index, colon) = integer(near, 0)?;
             if near.get(colon) != Some(&b':') || index >= dim as u64 {
@@ -78,8 +84,8 @@ pub fn read<T: Value, S: Simd>(
     Some(at)
 }
 
-/// The entries of a sample. Each block begins with an index; blocks are of no more use where the sample ends, or where an entry needs a
-/// closer look.
+/// Destination of a sample's entries. Each block begins with an index; blocks are of no more use
+/// when the sample ends, or when an entry needs a closer look.
 struct EntryBlocks<'a, T> {
     dim: usize,
     indices: &'a mut [i32],
@@ -97,10 +103,10 @@ impl<T: Value> Blocks for EntryBlocks<'_, T> {
         let known = !others & others.wrapping_sub(1);
         let stop = others.trailing_zeros();
         let ender = if others == 0 { b' ' } else { window.byte(stop) };
-        // If not, a value goes on after `stop`, with an exponent.
+        // Otherwise a value continues after `stop`, with an exponent.
         let is_ended = others == 0 || ender == b'|' || is_non_printable(ender);
-        let indices = self.indices.get_mut(place.count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
-        let values = self.values.get_mut(place.count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
+        let indices = self.indices.get_mut(place.count..)?.first_chunk_mut::<MAX_ENTRIES>()?;
+        let values = self.values.get_mut(place.count..)?.first_chunk_mut::<MAX_ENTRIES>()?;
         let read = match (is_ended, found.dot & known) {
             (false, _) => None,
             (true, 0) => plain::<false, T, S>(simd, window, found, known, self.dim, indices, values),
@@ -112,7 +118,7 @@ impl<T: Value> Blocks for EntryBlocks<'_, T> {
                 place.at += stop as usize;
                 return Some(true);
             }
-            // White space follows all entries but one that is cut off.
+            // White space follows all entries except one that is cut off.
             let rest = 64 - found.space.leading_zeros();
             place.at += rest as usize;
             return Some(rest == 0);
@@ -126,8 +132,9 @@ impl<T: Value> Blocks for EntryBlocks<'_, T> {
     }
 }
 
-/// Converts the entries of a block whose values have no exponents, and points only with `POINTS`: their number, or `None` if an index
-/// is too large. `None` without an answer if they are not of that kind, or if the instruction set has no way for them.
+/// Converts the entries of a block whose values have no exponents, and points only with `POINTS`.
+/// Returns their number, or `Some(None)` if an index is too large. `None` if the entries are of
+/// another kind, or if the instruction set has no operation for them.
 #[inline(always)]
 fn plain<const POINTS: bool, T: Value, S: Simd>(
     simd: S,
@@ -135,8 +142,8 @@ fn plain<const POINTS: bool, T: Value, S: Simd>(
     found: Classes,
     known: u64,
     dim: usize,
-    indices: &mut [i32; MOST_ENTRIES],
-    values: &mut [T; MOST_ENTRIES],
+    indices: &mut [i32; MAX_ENTRIES],
+    values: &mut [T; MAX_ENTRIES],
 ) -> Option<Option<usize>> {
     let dot = if POINTS { found.dot & known } else { 0 };
     let SignedEntries { entries, negative } =

@@ -1,12 +1,12 @@
-//! Values of a type that a stream declares (`element`), in place of the file's precision.
+//! Values of a type that a stream declares (`element`), instead of the file's precision.
 //!
-//! Their notation is that of all numbers ([`number`]). Integers do not pass through floats: digits
-//! become an integer, and a number that is none, or does not fit, is an error. Floats are rounded
-//! once, from the double that CNTK's arithmetic gives.
+//! They are written like all numbers ([`number`]). Integers do not pass through floats: digits
+//! become an integer, and a number that is not an integer, or does not fit, is an error. Floats are
+//! rounded once, from the double of CNTK's arithmetic.
 //!
-//! A column keeps these values as bytes ([`Column::typed`](super::output::Column::typed)), so that
-//! the parsers of lines are not generic over a type for each stream. Each stream has the functions
-//! for its type; they are called once a sample.
+//! A column stores these values as bytes ([`Column::typed`](super::output::Column::typed)), so that
+//! the line parsers are not generic over a type for each stream. Each stream has the functions for
+//! its type, which are called once per sample.
 
 use super::blocks::Place;
 use super::dense::{self, SLACK};
@@ -20,32 +20,33 @@ use cntk_reader_core::stream::{Element, ElementType};
 use cntk_reader_core::with_element;
 use std::marker::PhantomData;
 
-/// Values of a sample that is read by blocks.
+/// Minimum number of values in a sample that is read by blocks.
 const MANY: usize = 16;
 
-/// Integers below this are doubles, and so are all that CNTK's arithmetic makes on its way to them.
+/// Integers below this are exact in doubles, and so are all intermediate results of CNTK's
+/// arithmetic.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Why a number is no value of a type.
+/// Why a number is not a value of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misfit {
-    /// It is no integer.
+    /// It is not an integer.
     Fraction,
     /// It is beyond the type's range.
     Range,
 }
 
-/// A number that was stored.
+/// Properties of a stored number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stored {
     pub is_finite: bool,
     pub is_zero: bool,
 }
 
-/// Appends the value of a number, its text and the double that it is.
+/// Appends the value of a number, given its text and its double.
 type Push = fn(&[u8], f64, &mut ScratchVec<u8>) -> Result<Stored, Misfit>;
 
-/// The functions for one type.
+/// The functions of one type.
 #[derive(Debug)]
 struct Functions {
     element: ElementType,
@@ -55,13 +56,13 @@ struct Functions {
     not_finite: fn(&[u8]) -> u64,
 }
 
-/// How values of one type are read. A reference, because the parser of lines looks at an array of
-/// streams.
+/// Reader of values of one type. A reference, so that the array of streams that the line parser
+/// looks at stays small.
 #[derive(Debug, Clone, Copy)]
 pub struct Typed(&'static Functions);
 
 impl Typed {
-    /// For this type.
+    /// Returns the reader of this type.
     pub(crate) fn new(element: ElementType) -> Typed {
         with_element!(element, T => Typed(const {
             &Functions {
@@ -74,13 +75,13 @@ impl Typed {
         }))
     }
 
-    /// The type.
+    /// Type of the values.
     pub(crate) fn element(&self) -> ElementType {
         self.0.element
     }
 
-    /// Reads one dense sample from byte `at` of the text: the place after it. `None` if anything is
-    /// unusual. `is_quiet`: missing values call for no message.
+    /// Reads one dense sample from byte `at` of the text, and returns the place after it. `None` if
+    /// anything is unusual. With `is_quiet`, missing values cause no message.
     pub(crate) fn read(
         &self,
         simd: impl Simd,
@@ -108,8 +109,8 @@ impl Typed {
         Some(at)
     }
 
-    /// Reads a sample of many values as doubles, by blocks, and converts these. `None`: one by one
-    /// is the way.
+    /// Reads a sample of many values as doubles, by blocks, and converts them. `None` if the values
+    /// have to be read one by one.
     fn by_blocks(
         &self,
         simd: impl Simd,
@@ -126,8 +127,8 @@ impl Typed {
             room::resize(numbers, dim + SLACK, 0.0, room::CHUNK).ok()?;
         }
         let place = doubles(simd.processor(), text, at, numbers, dim)?;
-        // CNTK's arithmetic is exact for digits alone, which all integers have that `convert`
-        // takes.
+        // CNTK's arithmetic is exact only for plain digits; integers in another notation are read
+        // one by one.
         let sample = text.get(at..place.at)?;
         if !is_float(self.0.element) && memchr::memchr3(b'.', b'e', b'E', sample).is_some() {
             return None;
@@ -136,12 +137,12 @@ impl Typed {
         Some(place)
     }
 
-    /// Appends the value of a number, `text`, that [`number::read`] has read as `number`.
+    /// Appends the value of a number, `text`, which [`number::read`] has read as `number`.
     pub(crate) fn push(&self, text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Result<Stored, Misfit> {
         (self.0.value)(text, number, out)
     }
 
-    /// How many of the values that these bytes are are infinite or NaN.
+    /// Returns the number of infinite or NaN values in these bytes.
     pub(crate) fn not_finite(&self, bytes: &[u8]) -> u64 {
         if is_float(self.0.element) { (self.0.not_finite)(bytes) } else { 0 }
     }
@@ -169,8 +170,8 @@ fn doubles_with<S: Simd>(simd: S, text: &[u8], at: usize, out: &mut [f64], dim: 
     dense::read(simd, text, at, out, dim)
 }
 
-/// Writes the values of numbers. `None` if one is no value of the type, or an integer that doubles
-/// may not have exactly.
+/// Writes the values of numbers. `None` if a number is not a value of the type, or is an integer
+/// that a double may not hold exactly.
 fn convert<T: Element>(processor: Processor, numbers: &[f64], out: &mut [u8]) -> Option<()> {
     match T::TYPE {
         ElementType::UInt8 => small_integers(processor, numbers, out, PhantomData::<u8>),
@@ -196,7 +197,7 @@ fn convert<T: Element>(processor: Processor, numbers: &[f64], out: &mut [u8]) ->
 
 /// An integer of up to 32 bits.
 trait SmallInteger: bytemuck::NoUninit + Into<f64> {
-    /// The integer that the lowest bits are.
+    /// Returns the integer in the lowest bits.
     fn of_bits(bits: u64) -> Self;
 }
 
@@ -224,8 +225,8 @@ dispatch! {
     ) -> Option<()> = small_integers_with;
 }
 
-/// See [`small_integers`]. The loop has no branches, so that it is vectorized: a conversion from
-/// `f64` by `as` is not, because it clamps.
+/// Body of [`small_integers`]. The loop has no branches, so that it is vectorized; a conversion
+/// from `f64` by `as` would not be, because it clamps.
 #[inline(always)]
 fn small_integers_with<T: SmallInteger, S: Simd>(
     _: S,
@@ -238,14 +239,16 @@ fn small_integers_with<T: SmallInteger, S: Simd>(
     let mut differing = 0;
     for (&number, out) in numbers.iter().zip(out.chunks_exact_mut(size_of::<T>())) {
         let value = T::of_bits((number + SHIFT).to_bits());
-        // -0 becomes 0 by adding 0. NaN and all that is no value of the type differ from the value.
+        // Adding 0 turns -0 into 0. NaN, and numbers that are not values of the type, differ from
+        // the value.
         differing |= value.into().to_bits() ^ (number + 0.0).to_bits();
         out.copy_from_slice(bytemuck::bytes_of(&value));
     }
     (differing == 0).then_some(())
 }
 
-/// Reads the values of one sample into `out`, which has room for `dim` of them.
+/// Reads the values of one sample into `out`, which has room for `dim` of them, and returns its
+/// end.
 fn sample<T: Element>(text: &[u8], mut at: usize, dim: usize, out: &mut [u8]) -> Option<Place> {
     let mut places = out.chunks_exact_mut(size_of::<T>());
     let mut count = 0;
@@ -265,8 +268,8 @@ fn sample<T: Element>(text: &[u8], mut at: usize, dim: usize, out: &mut [u8]) ->
     }
 }
 
-/// The value of the number at byte `at` of the text, and the place after it. `None` if there is
-/// none, or none of this type.
+/// Returns the value of the number at byte `at` of the text, and the place after it. `None` if
+/// there is no number, or if it is not a value of this type.
 #[inline(always)]
 fn quick<T: Element>(text: &[u8], at: usize) -> Option<(T, usize)> {
     if is_float(T::TYPE) {
@@ -274,7 +277,7 @@ fn quick<T: Element>(text: &[u8], at: usize) -> Option<(T, usize)> {
         return Some((T::of_number(number)?, end));
     }
     let negative = *text.get(at)? == b'-';
-    // Up to 15 digits; all other notations take the long way.
+    // Up to 15 digits; all other notations take the slow path.
     if let Some((digits, end)) = number::integer(text, at + usize::from(negative))
         && !matches!(text.get(end)?, b'.' | b'e' | b'E')
     {
@@ -295,7 +298,7 @@ fn value<T: Element>(text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Resu
     };
     let value = value.ok_or(Misfit::Range)?;
     let bytes = bytemuck::bytes_of(&value);
-    // Without memory the output as a whole is of no use, as its `check_memory` says.
+    // If there is no memory, `check_memory` rejects the whole output.
     if let Some(spare) = out.spare(bytes.len()).and_then(|spare| spare.get_mut(..bytes.len())) {
         spare.copy_from_slice(bytes);
         out.advance(bytes.len());
@@ -303,19 +306,20 @@ fn value<T: Element>(text: &[u8], number: f64, out: &mut ScratchVec<u8>) -> Resu
     Ok(Stored { is_finite: value.is_finite(), is_zero: value == T::default() })
 }
 
-/// The integer that a number is, of whatever length: `-12`, `3.0`, `1e2`, `250e-1` is none.
+/// Returns the integer that a number of any length equals, such as `-12`, `3.0` or `1e2`; `25e-1`
+/// is none.
 ///
-/// No type has integers of more than 19 digits, so the significant ones are gathered up to more
-/// than that, and the power of ten is counted.
+/// No type has integers of more than 19 digits, so significant digits are accumulated only slightly
+/// beyond that, and the power of ten is counted.
 fn integer(text: &[u8]) -> Result<i128, Misfit> {
-    /// More digits than any integer has that fits.
+    /// More digits than any integer that fits.
     const DIGITS: i64 = 20;
     let (mantissa, power) = match text.iter().position(|byte| byte | 0x20 == b'e') {
         Some(letter) => (&text[..letter], &text[letter + 1..]),
         None => (text, &[][..]),
     };
-    // The digits without zeros at either end, as a number, how many they are, the zeros after
-    // them so far, and the digits after the point.
+    // The digits without zeros at either end as a number, their count, the zeros after them so far,
+    // and the number of digits after the point.
     let (mut sum, mut digits, mut zeros, mut fraction) = (0i128, 0i64, 0i64, 0i64);
     let mut is_fraction = false;
     for byte in mantissa {
@@ -344,7 +348,7 @@ fn integer(text: &[u8]) -> Result<i128, Misfit> {
         .filter(|byte| byte.is_ascii_digit())
         .fold(0i64, |size, digit| size.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     let size = if power.first() == Some(&b'-') { -size } else { size };
-    // The digits end with another one than 0, so a negative power leaves a fraction.
+    // The last digit is not 0, so a negative power leaves a fraction.
     let power = size.saturating_add(zeros).saturating_sub(fraction);
     if power < 0 {
         return Err(Misfit::Fraction);
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn small_integers_are_those_of_the_type() {
+    fn small_integers_match_the_type() {
         for_each_instruction_set!(instructions => {
             let processor = cntk_reader_core::cpu::processor::InstructionSet::processor(instructions);
             check_small::<u8>(processor);

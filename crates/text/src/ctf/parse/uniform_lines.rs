@@ -1,12 +1,14 @@
-//! Uniform lines: runs of lines with one short entry for each of some sparse streams: `17 |word 12345:1 |tag 12:1`. There may be
-//! comments, whose bytes are taken out of the masks: `17 |word 12345:1 |# cat |tag 12:1 |# N`. Ids may be text, whose bytes are taken
-//! out as well: `speaker-17 |word 12345:1`.
+//! Uniform lines: runs of lines with one short entry for each of some sparse streams, such as
+//! `17 |word 12345:1 |tag 12:1`. They may have comments, which are masked out:
+//! `17 |word 12345:1 |# cat |tag 12:1 |# N`. Ids may be text, which is masked out as well:
+//! `speaker-17 |word 12345:1`.
 //!
-//! Read sample by sample, such a line is a chain of small steps, each of which waits for the one before: the id ends, the
-//! name, the index, the value. But the lines of a file look alike, so a line before says where in a block of 64 bytes
-//! everything has to be. Masks of the block show whether it is there, for all whole lines of the block at once; then indices
-//! and values are converted together as well ([`Simd::entries`]). This more than doubles the speed of such lines with AVX-512
-//! and makes them 1.5 times as fast with AVX2.
+//! Read sample by sample, such a line is a chain of small dependent steps: the ends of the id, the
+//! name, the index and the value. But the lines of a file are similar, so an earlier line says
+//! where everything has to be in a block of 64 bytes. Masks of the block show whether it is there,
+//! for all whole lines of the block at once; then indices and values are converted together as well
+//! ([`Simd::entries`]). This makes such lines more than 2 times as fast with AVX-512 and 1.5 times
+//! with AVX2.
 
 use super::names::{Stream, word};
 use super::output::{Column, Output};
@@ -14,63 +16,67 @@ use super::rules::ends_name;
 use super::simd::{BLOCK, Entries, LANES, Pattern, Simd, Window, long_runs, run_ends};
 use cntk_reader_core::memory::compact::Value;
 
-/// What lines look like. Arrays have the entries of several lines, as many whole lines as fit: `streams` and `pattern` in the
-/// order of the text, `order` and `limits` with all entries of the first stream, then all of the second one, and so on.
+/// The form of lines. Arrays have the entries of several lines, as many whole lines as fit:
+/// `streams` and `pattern` in text order, `order` and `limits` with all entries of the first
+/// stream, then all of the second one, and so on.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
-    /// Entries of a line; 0 if it is not known what lines look like.
+    /// Number of entries in a line; 0 if the form is not known.
     entries: usize,
     /// The stream of each entry.
     streams: [usize; LANES],
-    /// What follows each `|`: the name of the stream, and at some distance the first digit of the index.
+    /// The text after each `|`: the name of the stream and, at some distance, the first digit of
+    /// the index.
     pattern: Pattern,
-    /// The second and the third eight bytes of names, and ones in the bytes that count.
+    /// The second and the third eight bytes of names, with masks of the bytes that count.
     rests: [[(u64, u64); 2]; LANES],
     /// Whether some names have more than eight bytes.
     has_long_names: bool,
-    /// The entry that each lane gets.
+    /// The entry for each lane.
     order: [u32; LANES],
-    /// Indices are below these.
+    /// Exclusive upper bounds of the indices.
     limits: [u32; LANES],
-    /// The line feeds among all entries and line feeds.
+    /// Marks the line feeds among all entries and line feeds.
     feeds: u64,
-    /// What learning may still cost; see [`Template::see`].
+    /// Remaining credit for learning; see [`Template::see`].
     credit: i32,
-    /// Whether the line before did not fit either.
+    /// Whether the previous line did not fit either.
     has_missed: bool,
-    /// Whether lines may begin with ids that are text.
+    /// Whether lines may begin with textual ids.
     has_text_ids: bool,
-    /// Whether the line had such an id, or more than one blank in a row, or one at its end. Looking for these as well takes a twentieth
-    /// longer.
+    /// Whether the line had such an id, several blanks in a row, or a blank at its end. Looking for
+    /// these as well is 5 % slower.
     is_loose: bool,
 }
 
-/// Credit of a new segment, and the most there can be.
+/// Credit of a new segment, and the maximum.
 const CREDIT: i32 = 64;
 
-/// What it costs to learn from a line.
+/// Cost of learning from a line.
 const FINE: i32 = 2;
 
-/// Most bytes of a name.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 24;
 
 impl Template {
-    /// A template that knows nothing yet. With `has_text_ids` lines may begin with ids that are text.
+    /// Returns a template that has not learnt anything yet. With `has_text_ids`, lines may begin
+    /// with textual ids.
     pub fn new(has_text_ids: bool) -> Template {
         Template { credit: CREDIT, has_text_ids, ..Template::default() }
     }
 
-    /// Whether it is known what lines look like.
+    /// Whether the form of lines is known.
     #[inline(always)]
     pub fn is_known(&self) -> bool {
         self.entries > 0
     }
 
-    /// Looks at a line that did not fit, and was read in another way.
+    /// Learns from a line that did not fit and was read in another way.
     ///
-    /// A single line of another form, as the first one of each sequence may be, changes nothing. Each line that is learnt from takes from
-    /// the credit, each line that fits adds to it. Without credit no more is learnt in this segment. Lines that look uniform and never
-    /// fit (`|w 17:0.5 |t 3:1`) are read three times as fast with the credit as without it, at 0.6 GB/s instead of 0.2.
+    /// A single line of another form, such as the first line of each sequence, changes nothing.
+    /// Each line that is learnt from costs credit, each line that fits adds some. Without credit,
+    /// nothing more is learnt in this segment. This makes lines that look uniform and never fit
+    /// (`|w 17:0.5 |t 3:1`) three times as fast.
     #[inline(always)]
     pub fn see(&mut self, line: &[u8], streams: &[Stream]) {
         if line.len() <= BLOCK && (self.has_missed || !self.is_known()) {
@@ -138,9 +144,9 @@ impl Template {
         *self = new;
     }
 
-    /// Whether names are the right ones beyond their first eight bytes.
+    /// Whether the names match beyond their first eight bytes.
     #[inline(always)]
-    fn names_go_on(&self, window: Window<'_>, mut pipes: u64) -> bool {
+    fn names_match(&self, window: Window<'_>, mut pipes: u64) -> bool {
         let mut differing = 0;
         for [second, third] in self.rests.iter().take(pipes.count_ones() as usize) {
             let pipe = pipes.trailing_zeros();
@@ -152,8 +158,8 @@ impl Template {
     }
 }
 
-/// Reads lines from byte `at` of the text on, up to byte `end`, as long as they fit the template. `at` must be the start of a
-/// line, and `end` that of the line after the last one. `None` if there is no memory for what the lines have.
+/// Reads lines between bytes `at` and `end` of the text while they fit the template. `at` must be
+/// the start of a line, and `end` the end of one. `None` if there is no memory for the entries.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(
     simd: S,
@@ -169,7 +175,7 @@ pub fn read<T: Value, S: Simd>(
     }
 }
 
-/// See [`read`].
+/// Body of [`read`].
 #[inline(always)]
 fn read_as<const LOOSE: bool, T: Value, S: Simd>(
     simd: S,
@@ -179,7 +185,8 @@ fn read_as<const LOOSE: bool, T: Value, S: Simd>(
     template: &mut Template,
     output: &mut Output<T>,
 ) -> Option<Taken> {
-    // A line takes 7 bytes at least (`|w 1:1` and a line feed), and LANES are written for one of them.
+    // A line takes at least 7 bytes (`|w 1:1` and a line feed), and LANES are written for one of
+    // them.
     let most = (end - at) / 4 + LANES;
     let streams = template.streams.get(..template.entries)?;
     for &stream in streams {
@@ -198,10 +205,10 @@ fn read_as<const LOOSE: bool, T: Value, S: Simd>(
         }
         let columns = &mut output.columns;
         match streams.len() {
-            1 => give::<T, 8>(count, streams, &indices, &values, columns),
-            2 => give::<T, 4>(count, streams, &indices, &values, columns),
-            3 | 4 => give::<T, 2>(count, streams, &indices, &values, columns),
-            _ => give::<T, 1>(count, streams, &indices, &values, columns),
+            1 => store_lines::<T, 8>(count, streams, &indices, &values, columns),
+            2 => store_lines::<T, 4>(count, streams, &indices, &values, columns),
+            3 | 4 => store_lines::<T, 2>(count, streams, &indices, &values, columns),
+            _ => store_lines::<T, 1>(count, streams, &indices, &values, columns),
         }?;
         count += lines.feeds.count_ones() as usize;
         text_ids += u64::from(lines.text_ids.count_ones());
@@ -217,34 +224,35 @@ fn read_as<const LOOSE: bool, T: Value, S: Simd>(
     Some(Taken { end: at, lines: count as u32, text_ids })
 }
 
-/// Lines that fit a template.
+/// Lines that were read with a template.
 pub struct Taken {
     /// The place after them.
     pub end: usize,
-    /// How many they are.
+    /// Number of lines.
     pub lines: u32,
-    /// How many of them begin with an id that is text.
+    /// Number of lines that begin with a textual id.
     pub text_ids: u64,
 }
 
-/// Marks of whole lines in a block, one bit for each byte.
+/// Masks of whole lines in a block, one bit for each byte.
 #[derive(Debug, Clone, Copy)]
 struct Lines {
-    /// The `|` before names, as many as entries.
+    /// The `|` before names, one for each entry.
     pipes: u64,
     /// The entries.
     entries: Entries,
     /// The line feeds.
     feeds: u64,
-    /// The first letters of ids that are text.
+    /// The first letters of textual ids.
     text_ids: u64,
 }
 
 impl Lines {
-    /// The whole lines of a block, of which `length` bytes count, and the bytes they take: at most [`LANES`] entries. `None`
-    /// if there are none, or other things in them than an id, names with one entry each, comments, and blanks between these, of which
-    /// several may follow one another if `LOOSE`. It is not known yet whether names are the right ones, and whether each line has as many
-    /// entries as it should.
+    /// Finds the whole lines in the first `length` bytes of a block, with at most [`LANES`]
+    /// entries, and returns the number of their bytes as well. `None` if there are none, or if they
+    /// have anything other than an id, names with one entry each, comments, and blanks between
+    /// these (several in a row only if `LOOSE`). The names, and the number of entries in each line,
+    /// still have to be checked.
     #[inline(always)]
     fn find<const LOOSE: bool, S: Simd>(
         simd: S,
@@ -257,7 +265,8 @@ impl Lines {
         let returns = simd.equal(window, b'\r');
         let mut feeds = simd.lowest(simd.equal(window, b'\n'), length.min(BLOCK) as u32);
         let line_starts = feeds << 1 | 1;
-        // A comment goes from its `|` to the next one, or to the line feed; an id that is text goes as far from its first letter.
+        // A comment extends from its `|` to the next one, or to the line feed; a textual id extends
+        // as far from its first letter.
         let comments = pipes & simd.equal(window, b'#') >> 1;
         let text_ids = if LOOSE && template.has_text_ids {
             line_starts & simd.printable(window) & !(classes.digit | pipes)
@@ -265,7 +274,7 @@ impl Lines {
             0
         };
         let comment_ends = run_ends(!(pipes | feeds), comments << 1 | text_ids);
-        // Between such an id and the `|` lie blanks, at least one, and nothing else.
+        // Between such an id and the `|`, there must be at least one blank and nothing else.
         let text_ends = run_ends(!(pipes | feeds), text_ids);
         let in_text = text_ends.wrapping_sub(text_ids);
         let after_space = classes.space << 1;
@@ -288,7 +297,8 @@ impl Lines {
         let line_starts = line_starts & known;
         let text_ids = text_ids & known;
 
-        // Digits of names are left out: they follow neither white space, nor a colon, nor a line's start.
+        // Leave out the digits of names: they follow neither white space, nor a colon, nor the
+        // start of a line.
         let runs = digit & !(digit << 1);
         let named = runs & !(space << 1 | colons << 1 | line_starts);
         let digit = digit & digit.wrapping_add(named);
@@ -300,7 +310,8 @@ impl Lines {
         let index_ends = run_ends(digit, starts);
         let ends = run_ends(digit, values);
 
-        // A line ends with a line feed, or with a carriage return and a line feed, after an entry or a comment, and perhaps blanks.
+        // A line ends with a line feed, or with a carriage return and a line feed, after an entry
+        // or a comment and perhaps blanks.
         let returns = returns & (feeds >> 1) & outside;
         let breaks = (feeds & !(returns << 1) & !comment_ends) | returns;
         let gaps = (id_ends | ends) & !breaks;
@@ -318,7 +329,8 @@ impl Lines {
     }
 }
 
-/// Converts the entries of lines, in the template's order. False if the lines do not fit the template.
+/// Converts the entries of lines, in the template's order. Returns false if the lines do not fit
+/// the template.
 #[inline(always)]
 fn convert<T: Value, S: Simd>(
     simd: S,
@@ -333,19 +345,21 @@ fn convert<T: Value, S: Simd>(
     if count as usize > LANES {
         return false;
     }
-    // Each line ends where it should, each name is the right one, and its index begins right after it.
+    // Each line must end in the right place, each name must match, and its index must begin right
+    // after it.
     let marks = pipes | feeds;
     let shape = simd.extract(feeds, marks) ^ simd.lowest(template.feeds, marks.count_ones());
     let follows = simd.follows(window, pipes, entries.starts, count, &template.pattern);
     let are_below =
         simd.entries_in_order(window, entries, &template.order, &template.limits, indices, values);
-    (shape == 0) & follows & are_below && (!template.has_long_names || template.names_go_on(window, pipes))
+    (shape == 0) & follows & are_below && (!template.has_long_names || template.names_match(window, pipes))
 }
 
-/// Gives each stream its entries of the lines of a block, which come after those of `count` lines and do not count yet. The
-/// most lines that a block can have (`MOST`) are written, the last ones in vain, so that their number need not be predicted.
+/// Writes the entries of a block's lines to their streams, after the entries of `count` lines that
+/// do not count yet. Always writes as many lines as a block can have (`MOST`), the last ones in
+/// vain, so that their number need not be predicted.
 #[inline(always)]
-fn give<T: Value, const MOST: usize>(
+fn store_lines<T: Value, const MOST: usize>(
     count: usize,
     streams: &[usize],
     indices: &[i32; LANES],
@@ -361,7 +375,7 @@ fn give<T: Value, const MOST: usize>(
     Some(())
 }
 
-/// Lets the entries of `count` lines count, each of which is a sample.
+/// Adds the entries of `count` lines, each of which is a sample.
 #[inline(always)]
 fn advance<T: Value>(count: usize, column: &mut Column<T>) -> Option<()> {
     let first = column.values.len() as u32;
@@ -383,7 +397,7 @@ mod tests {
     use crate::ctf::tests::rules;
     use cntk_reader_core::cpu::processor::for_each_instruction_set;
 
-    /// Lines of `text` that are read with a template like the first one.
+    /// Returns the number of lines of `text` that are read with a template like the first one.
     fn taken<S: Simd>(simd: S, text: &str) -> u32 {
         taken_by(simd, &rules("S0:200s w:20000s sixteen16letters:200s seventeen17letter:200s", 0), text)
     }
@@ -412,9 +426,9 @@ mod tests {
         for_each_instruction_set!(simd => { assert_eq!(taken(simd, text), expected, "{text}") });
     }
 
-    /// Otherwise the tests of whole texts would compare other ways with each other.
+    /// Without this, the tests of whole texts might compare other paths with each other.
     #[test]
-    fn lines_that_look_alike_are_taken() {
+    fn uniform_lines_are_read() {
         for line in [
             "17 |w 12345:1 |S0 12:1\n",
             "17\t|S0 199:1\t|w 1:255\r\n",
@@ -442,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_left_alone() {
+    fn other_lines_are_rejected() {
         for line in [
             "1 |w 1.5:1\n",
             "a:5 1:1 |w 1:1\n",
@@ -480,7 +494,7 @@ mod tests {
             check(&format!("1 |w 1:1 \n{line}"), 0);
             check(&format!("a |w 1:1\n{line}"), 0);
         }
-        // Nothing is looked for that the line before did not have.
+        // Features that the previous line did not have are not looked for.
         for line in ["1 |w 1:1 \n", "1  |w 1:1\n", "a |w 1:1\n"] {
             check(&format!("1 |w 1:1\n{line}"), 0);
         }

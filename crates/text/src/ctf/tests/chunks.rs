@@ -90,9 +90,9 @@ pub fn failure<T>(result: cntk_reader_core::Result<T>) -> Error {
     }
 }
 
-/// Each kind of what is not stored, alone and with the others, and sequences too long for it.
+/// Each kind of implied data, alone and with the others, and sequences that are too long for it.
 #[test]
-fn what_is_implied_reads_like_what_is_stored() {
+fn implied_data_reads_like_stored_data() {
     type Case = (fn(u32) -> u32, u32, &'static [u32]);
     let cases: [Case; 7] = [
         // Samples of a sequence, entries of a sample, values.
@@ -129,7 +129,8 @@ fn what_is_implied_reads_like_what_is_stored() {
     }
 }
 
-/// Samples of many entries, whose values take one, two or four bytes, and samples of few, whose values stay as they are.
+/// Samples of many entries, whose values take one, two or four bytes, and samples of few entries,
+/// whose values are stored unchanged.
 #[test]
 fn long_sparse_samples_store_decimals() {
     let cases = [
@@ -214,21 +215,21 @@ fn errors_are_counted_when_a_chunk_is_used() {
 }
 
 #[test]
-fn a_chunk_with_more_errors_than_the_file_may_have_uses_them_up() {
+fn too_many_errors_in_a_chunk_exhaust_the_limit() {
     let file = file(b"|x 1 2|s 1:1|x a\n|x 1 2|s 1:1|x b|x c|x d|x e\n|x 3 4|s 1:1|x f\n");
     let mut options = options(&file, 3);
     options.chunk_size = 1;
     let deserializer = open(&options);
     let commit = |chunk| deserializer.load(chunk).expect("loads").errors().commit();
     assert!(commit(0).is_ok());
-    // Two errors were left.
+    // Two more errors are tolerated.
     let error = failure(commit(1));
     assert_eq!(error.location().offset, Some(40), "{error}");
     assert_eq!(failure(commit(2)).location().line, Some(3));
 }
 
 #[test]
-fn an_intolerable_error_fails_the_load_with_its_place() {
+fn error_beyond_the_limit_has_its_place() {
     let good = "|x 1.5 2|s 1:1 2:2\n";
     let mut text = good.repeat(100_000);
     text.insert_str(good.len() * 70_000, "|x 1 2|s 1:1 7 |s 1:1\n|x 1 2|x 1:2|s 1:1\n");
@@ -260,18 +261,18 @@ fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
 }
 
 #[test]
-fn what_to_do_depends_on_the_rest_of_the_file() {
+fn advice_depends_on_the_rest_of_the_file() {
     for (text, expected) in [
-        ("|x 1 2|S 1:1\n", "The file has no samples named '|s'. Its names are 'S', 'x'. Is 'S' meant?"),
+        ("|x 1 2|S 1:1\n", "The file has no samples named '|s'. Its names are 'S', 'x'. Did you mean 'S'?"),
         ("|x 1 2|S 1:1", "The file has no samples named '|s'."),
         ("|x 1 2|größe 1:1\n", "differ. Names with characters beyond ASCII cannot be read:"),
         ("|größe 1:1\n", "the line has 'größe'. Names with characters beyond ASCII cannot be read:"),
         ("|x 1 2|s 1:1\n|x 3 4\n", "Other sequences have samples of '|s'."),
-        ("|x 1 2|s 1:1\n|x 3 4", "it seems to be cut."),
-        ("|x 1 2|s 1:1\n|x 3 4|s 1:", "it seems to be cut."),
-        ("|X 1 2|t 1:1\n", "have samples named '|s', '|x'; the line has 'X', 't'. Is 'X' meant?"),
+        ("|x 1 2|s 1:1\n|x 3 4", "it seems to be truncated."),
+        ("|x 1 2|s 1:1\n|x 3 4|s 1:", "it seems to be truncated."),
+        ("|X 1 2|t 1:1\n", "have samples named '|s', '|x'; the line has 'X', 't'. Did you mean 'X'?"),
         ("|x 1 2|s 1:1\n\r\n", "The line has no samples: remove it."),
-        ("1 |x 1 2|s 1:1\n1 |# a comment\n", "The line has a comment only:"),
+        ("1 |x 1 2|s 1:1\n1 |# a comment\n", "The line has only a comment:"),
         ("|x 1 \u{2212}2|s 1:1\n", "'\u{2212}' ended the sample at offset 5: characters beyond ASCII"),
         ("|x 1 \x012|s 1:1\n", "The control character 0x01 ended the sample at offset 5"),
         ("|x 1 \0\0 2|s 1:1\n", "A zero byte ended the sample at offset 5"),
@@ -284,7 +285,7 @@ fn what_to_do_depends_on_the_rest_of_the_file() {
 }
 
 #[test]
-fn a_chunk_that_ended_early_may_be_asked_for_any_sequence() {
+fn truncated_chunk_can_be_asked_for_any_sequence() {
     let file = file(b"|x 1 2|s 1:1|x a\n|x 1 2\n|x 1 2|s 1:1\n|x 1 2|s 1:1\n");
     let chunk = open(&options(&file, 1000)).load(0).expect("errors are tolerated");
     for index in 0..4 {
@@ -305,7 +306,7 @@ fn kept_chunks_are_loaded_and_counted_once() {
 }
 
 #[test]
-fn a_file_cut_after_it_was_indexed_is_an_error() {
+fn file_truncated_after_indexing_is_an_error() {
     let text = b"|x 1 2|s 1:1\n|x 3 4|s 2:2\n";
     for length in [0, 5, 13, 20, 25] {
         let file = file(text);
@@ -325,7 +326,7 @@ fn sequences_without_data_may_be_skipped() {
     assert_eq!(dense(&*chunk, 0), [1.0, 2.0]);
     assert!(matches!(chunk.sequence(0, 1), Loaded::Skipped));
     assert_eq!(dense(&*chunk, 2), [5.0, 6.0]);
-    // They are counted, but are no errors.
+    // They are counted, but not as errors.
     for skipped in [1, 2, 3] {
         assert!(deserializer.load(0).expect("loads").errors().commit().is_ok());
         assert_eq!(deserializer.shared.common.skipped.load(Ordering::Relaxed), skipped);

@@ -1,4 +1,5 @@
-//! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
+//! Compares the fast parser with the exact one, on random input: well-formed, or corrupted in one
+//! or several places.
 
 use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse, parse_spans, rules};
 use crate::ctf::parse::rules::Rules;
@@ -19,7 +20,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Mostly with an exponent, and some that only look like it.
+/// Mostly numbers with an exponent, and some texts that only look like them.
 fn scientific() -> impl Strategy<Value = String> {
     prop_oneof![
         20 => "-?[0-9]\\.[0-9]{1,6}e[+-][0-9]{2}",
@@ -76,7 +77,7 @@ pub fn text() -> impl Strategy<Value = String> {
         .prop_map(|lines| lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect())
 }
 
-/// Lines of one entry for each stream, nearly all of them alike.
+/// Lines of one entry for each stream, nearly all of them similar.
 pub fn alike_lines() -> impl Strategy<Value = String> {
     let entries = prop_oneof![
         3 => Just("{id} |w {index}:1 |S0 {tag}:{value}"),
@@ -246,7 +247,7 @@ proptest! {
     }
 }
 
-/// Random texts have these rarely: a block that consists of a sign without digits.
+/// Blocks that consist of a sign without digits, which are rare in random texts.
 #[test]
 fn signs_without_digits() {
     for sample in ["-", "1 -", "- 1", "1 2 3 - ", "1.5 2.5 -", "1e5 -", "-- 1", "-.5", "1 2 3 4 5 -\t"] {
@@ -261,9 +262,9 @@ fn signs_without_digits() {
     }
 }
 
-/// Otherwise the tests above would compare the exact parser with itself.
+/// Without this, the tests above might compare the exact parser with itself.
 #[test]
-fn the_fast_parser_takes_common_text() {
+fn fast_parser_reads_common_text() {
     let rules = rules(STREAMS, 0);
     let fast = Fast::new(&rules);
     let text = |x: &str, entries: &str, end: &str| {

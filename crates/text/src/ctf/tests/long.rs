@@ -1,4 +1,4 @@
-//! Sequences that are read in pieces, held against the exact parser, which reads them whole.
+//! Compares sequences that are read in pieces with the exact parser, which reads them whole.
 
 use super::chunks::{dense, entries_of, failure, file, open, options};
 use super::differential::{STREAMS, WORDS, alike_lines, text};
@@ -9,8 +9,8 @@ use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Reads a sequence in pieces of this size. False if it would have to be read whole; otherwise everything must be as the exact parser has
-/// it.
+/// Reads a sequence in pieces of this size. Returns false if it would have to be read whole;
+/// otherwise checks that everything is as the exact parser reads it.
 fn is_read<T: Bits>(rules: &Rules, span: &SequenceSpan, text: &[u8], piece: usize) -> bool {
     let read = |offset: u64, out: &mut [u8]| {
         let rest = text.get(offset as usize..).unwrap_or_default();
@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(500)) })]
 
     #[test]
-    fn pieces_are_read_like_the_whole(
+    fn pieces_match_the_whole_sequence(
         text in prop_oneof![text(), alike_lines()],
         changes in proptest::collection::vec(
             (any::<prop::sample::Index>(), prop::sample::select(&b"\n| \t\r:.-1aw0#\xff"[..])),
@@ -61,7 +61,8 @@ proptest! {
     }
 }
 
-/// Otherwise the test above would compare nothing. Some pieces are shorter than a line, and some end with one.
+/// Without this, the test above might compare nothing. Some pieces are shorter than a line, and
+/// some end with one.
 #[test]
 fn common_text_is_read_in_pieces() {
     let rules = rules("s:100s x:3 y:2", 0);
@@ -80,7 +81,8 @@ fn common_text_is_read_in_pieces() {
     assert!(!is_read::<f32>(&rules, &open, text.as_bytes(), 1000), "no line break at the end");
 }
 
-/// Long sequences of a file: between short ones, with an error in a late line, and without a line break at the end.
+/// Long sequences of a file: between short ones, with an error in a late line, and without a final
+/// line break.
 #[test]
 fn files_with_long_sequences() {
     const LINES: u32 = 150_000;

@@ -1,4 +1,5 @@
-//! Messages: CNTK's words in CNTK's order, at CNTK's offsets. Only line breaks are shown differently.
+//! Messages: CNTK's words, in CNTK's order and at CNTK's offsets. Only line breaks are shown
+//! differently.
 
 use super::{Report, exact, rules, spans};
 use crate::ctf::parse::output::Output;
@@ -67,7 +68,7 @@ fn messages(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn are_those_of_cntk() {
+fn match_cntk() {
     assert_eq!(messages(TEXT), MESSAGES);
 }
 

@@ -1,4 +1,4 @@
-//! The two parsers held against CNTK's recorded behaviour and against each other.
+//! Compares the two parsers with CNTK's recorded behaviour and with each other.
 
 mod chunks;
 mod differential;
@@ -21,8 +21,8 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use std::sync::Arc;
 
-/// Rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16` (dense,
-/// of a type of its own) or `s:10s=int32` (ids); a `*` after it marks the main stream.
+/// Returns rules for streams written as `x:2` (dense, dimension 2), `s:10s` (sparse), `x:2=int16`
+/// (dense, with its own type) or `s:10s=int32` (ids); a `*` after it marks the main stream.
 pub fn rules(streams: &str, max_errors: u64) -> Rules {
     let mut main = None;
     let streams: Vec<StreamRule> = streams
@@ -64,7 +64,7 @@ pub fn rules(streams: &str, max_errors: u64) -> Rules {
     }
 }
 
-/// A plain index of a text: one sequence per line, or per id if the first line has one.
+/// Returns a simple index of a text: one sequence per line, or per id if the first line has one.
 pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
     let bom = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let white = text[bom..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -131,17 +131,17 @@ pub struct Data {
     pub counts: Vec<u32>,
 }
 
-/// What was read: sequences, streams.
+/// Parsed data, by sequence and stream.
 pub type Sequences = Vec<Vec<Data>>;
 
-/// Which parser.
+/// Selects a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The fast one first.
+    /// The fast parser, then the exact one.
     Fast,
-    /// The fast one with the instructions of another processor.
+    /// The same with the instructions of another processor.
     FastOn(Processor),
-    /// Only the exact one.
+    /// Only the exact parser.
     Exact,
 }
 
@@ -160,12 +160,12 @@ impl Bits for f64 {
     }
 }
 
-/// Parses a whole text; also the number of errors.
+/// Parses a whole text; also returns the number of errors.
 pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences, u64), Stop> {
     parse_spans::<T>(rules, &spans(rules, text), text, way)
 }
 
-/// [`parse`] for a text with these sequences.
+/// Like [`parse`], for a text with these sequences.
 pub fn parse_spans<T: Bits>(
     rules: &Rules,
     spans: &[SequenceSpan],
@@ -178,7 +178,7 @@ pub fn parse_spans<T: Bits>(
         Way::Fast | Way::FastOn(_) => {
             let mut padded = vec![b'7'; FRONT];
             padded.extend(text);
-            // Padding that would be digits, should a scan run into it.
+            // A scan that runs into the padding would read digits.
             padded.extend([b'7'; PADDING]);
             let fast =
                 if let Way::FastOn(processor) = way { Fast::on(rules, processor) } else { Fast::new(rules) };
@@ -227,7 +227,7 @@ fn unpacked<T: Bits>(rules: &Rules, output: &Output<T>) -> Sequences {
         .collect()
 }
 
-/// Sequences as text: samples joined by `;`, streams by `,`, sequences by ` / `.
+/// Formats sequences as text: samples joined by `;`, streams by `,`, sequences by ` / `.
 pub fn shown(rules: &Rules, keys: &[SequenceSpan], sequences: &Sequences) -> String {
     let value = |bits: u64| f64::from_bits(bits).to_string();
     let stream = |rule: &StreamRule, data: &Data| {

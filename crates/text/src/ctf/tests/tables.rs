@@ -1,4 +1,4 @@
-//! What CNTK 2.7 was seen to do: inputs, the fewest tolerated errors that read them, and the data.
+//! Behaviour observed in CNTK 2.7: inputs, the smallest error limit that reads them, and the data.
 
 use super::{Way, parse, parse_spans, rules, shown, spans};
 use crate::ctf::index::SequenceSpan;
@@ -6,7 +6,7 @@ use crate::ctf::parse::rules::Rules;
 use cntk_reader_core::corpus::Corpus;
 use std::sync::Arc;
 
-/// No number of tolerated errors helps.
+/// No limit of errors is high enough.
 const NEVER: u64 = u64::MAX;
 
 fn check(streams: &str, text: &[u8], errors: u64, data: &str) {
@@ -192,7 +192,7 @@ fn numbers() {
 }
 
 #[test]
-fn the_generous_reading() {
+fn lenient_rules() {
     let read = |streams, text: &[u8], max_errors| {
         let rules = Rules { strict: false, ..rules(streams, max_errors) };
         let fast = parse::<f64>(&rules, text, Way::Fast);
@@ -201,13 +201,13 @@ fn the_generous_reading() {
     };
     let two_lines = b"1 |x 1\n1 |y 1\n2 |x 2 |y 2\n";
     assert_eq!(read("x:1 y:1", two_lines, 0), Some(("1=1,1 / 2=2,2".into(), 0)));
-    // What is left out is no error.
+    // Leaving a sequence out is no error.
     assert_eq!(read("x:1 y:1", b"1 |x 1\n2 |x 2 |y 2\n", 0), Some(("1=, / 2=2,2".into(), 0)));
     assert_eq!(read("x:1", b"1 |x 1|x 2\n", 0), None);
 }
 
 #[test]
-fn in_a_betas_place_long_names_are_errors() {
+fn beta_counts_long_names_as_errors() {
     let read = |text: &[u8], max_errors| {
         let rules = Rules { refuses_long_names: true, ..rules("x:1 yy:1", max_errors) };
         let fast = parse::<f64>(&rules, text, Way::Fast);
@@ -223,7 +223,7 @@ fn in_a_betas_place_long_names_are_errors() {
 }
 
 #[test]
-fn textual_ids_are_errors_in_cntks_place_alone() {
+fn textual_ids_are_errors_only_by_cntks_rules() {
     let read = |refuses_text_ids, text: &[u8]| {
         let mut rules = Rules { refuses_text_ids, ..rules("x:1 y:1", 100) };
         rules.corpus = Arc::new(Corpus::Hashed);
@@ -237,7 +237,7 @@ fn textual_ids_are_errors_in_cntks_place_alone() {
         ("1089-134686-0000 |x 1 |y 2\n1089-134686-0000\t|x 3 |y 4\n", 2, 0),
         ("12.wav |x 1 |y 2\n012 |x 3 |y 4\n", 1, 0),
         ("k\u{e4}se |x 1 |y 2\n\u{e4}h |x 3 |y 4\n", 2, 0),
-        // Between the id and the first sample there may be blanks only, and at least one.
+        // Between the id and the first sample, there must be at least one blank, and nothing else.
         ("u1 7 |x 1 |y 2\nu1 |x 3 |y 4\n", 2, 1),
         ("u1|x 1 |y 2\nu1 |x 3 |y 4\n", 2, 1),
     ] {

@@ -1,4 +1,4 @@
-//! Streams with types of their own, and ids, against a simple parser that works on decimal text.
+//! Compares streams with their own types, and ids, with a simple parser that works on decimal text.
 
 use super::{Data, Way, parse, rules};
 use crate::ctf::parse::number::read;
@@ -10,7 +10,8 @@ use cntk_reader_core::stream::{Element, ElementType, bf16, f16};
 use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
-/// The integer that a number is, by moving the point of its text; none if it has a fraction.
+/// Returns the integer that a number equals, by moving the point of its text; `None` if it has a
+/// fraction.
 fn integer(text: &str) -> Option<String> {
     let (negative, text) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
@@ -37,10 +38,10 @@ fn integer(text: &str) -> Option<String> {
     }
 }
 
-/// The bytes of a value, integers by the parsers of Rust's library.
+/// Returns the bytes of a value; integers are parsed by Rust's library.
 fn bytes(element: ElementType, text: &str) -> Option<Vec<u8>> {
     let integer = || integer(text);
-    // CNTK's rounding has tests of its own.
+    // CNTK's rounding has separate tests.
     let number = || read(text.as_bytes()).value.expect("a number");
     Some(match element {
         ElementType::UInt8 => integer()?.parse::<u8>().ok()?.to_ne_bytes().to_vec(),
@@ -99,10 +100,10 @@ fn blanks() -> impl Strategy<Value = &'static str> {
     prop_oneof![8 => Just(" "), 1 => Just("\t"), 1 => Just("   "), 1 => Just(" \t ")]
 }
 
-/// Values of a sample: text, and what is between them.
+/// Values of a sample: the blanks before each value, and its text.
 type Sample = Vec<(&'static str, String)>;
 
-/// Integers of one type that fit, mostly, so that most samples are good.
+/// Mostly values that fit a type, so that most samples are good.
 fn sample(element: ElementType, dim: usize) -> impl Strategy<Value = Sample> {
     let fitting = number().prop_map(move |text| match bytes(element, &text) {
         Some(_) => text,
@@ -112,8 +113,7 @@ fn sample(element: ElementType, dim: usize) -> impl Strategy<Value = Sample> {
     proptest::collection::vec((blanks(), value), dim)
 }
 
-/// The data and errors that the parsers find in lines with one sample of each stream, all in one
-/// sequence.
+/// Returns the data and errors in lines with one sample of each stream, all in one sequence.
 fn expected(rules: &Rules, lines: &[Vec<Sample>]) -> (Vec<Data>, u64) {
     let mut streams = vec![Data::default(); rules.streams.len()];
     let (mut errors, mut longest) = (0, 0);
@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(400)) })]
 
     #[test]
-    fn values_are_those_of_a_simple_parser(
+    fn values_match_a_simple_parser(
         lines in proptest::collection::vec(
             (
                 sample(ElementType::UInt8, 3), sample(ElementType::Int16, 1), sample(ElementType::Int32, 2),
@@ -191,7 +191,7 @@ proptest! {
 
     /// Samples of many values, which are read by blocks.
     #[test]
-    fn long_samples_are_those_of_a_simple_parser(
+    fn long_samples_match_a_simple_parser(
         a in sample(ElementType::UInt8, 40), b in sample(ElementType::Int64, 33), c in sample(ElementType::Int32, 17),
         d in sample(ElementType::Float16, 20), e in sample(ElementType::Bool, 64),
         plain in proptest::collection::vec("[0-9]{1,3}", 40), others in proptest::collection::vec(number(), 33),
@@ -205,9 +205,9 @@ proptest! {
         check(&rules, &lines, "\n")?;
     }
 
-    /// Spoilt text: both parsers take the same for an error, and nothing else.
+    /// Corrupted text: both parsers report the same errors.
     #[test]
-    fn spoilt_text_is_the_same_to_both_parsers(
+    fn parsers_agree_on_corrupted_text(
         text in "(1\\|a [0-9]{1,3} -?[0-9]{1,6}\\|s [0-9]:1[\r\n]{0,2}\n){1,4}",
         spoilt in proptest::collection::vec((any::<prop::sample::Index>(), "[|as0-9.:e+ \t\n-]"), 0..4),
         quiet: bool,
@@ -227,7 +227,7 @@ proptest! {
         }
     }
 
-    /// Ids are read as one-hot samples are, as long as they are one-hot.
+    /// Ids are read like one-hot samples, if they are one-hot.
     #[test]
     fn ids_are_the_indices_of_one_hot_samples(
         lines in proptest::collection::vec((0u64..3, 0u32..12, 0u32..12), 1..20),
@@ -243,7 +243,7 @@ proptest! {
     }
 }
 
-/// The cause of the first error, and its offset.
+/// Returns the cause of the first error, and its offset.
 fn first_error(streams: &str, text: &str) -> (Cause, u64) {
     let rules = rules(streams, 0);
     let stops: Vec<_> = ways()
@@ -255,7 +255,7 @@ fn first_error(streams: &str, text: &str) -> (Cause, u64) {
 }
 
 #[test]
-fn ids_that_are_none_are_errors_with_their_places() {
+fn invalid_ids_are_errors_with_places() {
     for (text, entries, offset) in
         [("|s \n", 0, 3), ("|s 1:1 2:1\n", 2, 10), ("|s 1:1 1:0|\n", 2, 10), ("|s 1:1\n|s 2:1 3:1\n", 2, 17)]
     {
@@ -280,9 +280,9 @@ fn notations_of_one_are_ids() {
     }
 }
 
-/// Without a line break at its end, a text has rules of its own.
+/// Text without a final line break has special rules.
 #[test]
-fn text_without_a_line_break_at_its_end_is_read() {
+fn text_without_a_final_line_break_is_read() {
     let rules = rules("x:2=int16", 0);
     for (text, values) in [("|x 7 -8", [7i16, -8]), ("|x 9 ", [9, 0]), ("|x 1 2 3", [1, 2])] {
         let (sequences, _) = parse::<f32>(&rules, text.as_bytes(), Way::Fast).expect("data");

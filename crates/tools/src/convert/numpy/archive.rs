@@ -7,25 +7,26 @@ use cntk_reader_core::{Error, Result};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
 use std::io;
 
-/// Numbers from this one on are written to the fields of 64 bits that large archives have besides.
+/// Numbers from this one on go to additional 64-bit fields (ZIP64).
 const LARGE: u64 = 0xffff_ffff;
 
 /// Flag of a member whose name is UTF-8.
 const UTF8: u16 = 1 << 11;
 
-/// Midnight of 1 January 1980, the first date that there is: files of equal content are equal.
+/// 1 January 1980, the earliest date: fixed, so that equal contents give equal files.
 const DATE: u16 = 1 << 5 | 1;
 
-/// Version of the format that a reader must know: with fields of 64 bits.
+/// Version of the ZIP format that readers must support: 4.5, with 64-bit fields.
 const VERSION: u16 = 45;
 
-/// Bytes of the fixed part of the header before a member's data.
+/// Size of the fixed part of the header before a member's data.
 const LOCAL_HEADER: usize = 30;
 
-/// Writes an archive, without compression. `numpy.load` opens it at once, whatever its size, and reads an array when it is asked for.
+/// Writes an uncompressed archive. `numpy.load` opens it at once, whatever its size, and reads each
+/// array on demand.
 pub struct ArchiveWriter {
     output: Output,
-    /// The list of members, which stands at the end of the archive.
+    /// The central directory, which is written at the end.
     directory: Vec<u8>,
     members: u64,
 }
@@ -35,13 +36,14 @@ impl ArchiveWriter {
         Ok(ArchiveWriter { output: Output::create(path)?, directory: Vec::new(), members: 0 })
     }
 
-    /// Begins a member, whose bytes are to be written to the archive next: `size` bytes with this checksum (CRC-32). The name has
-    /// less than 64 KB.
+    /// Begins a member of `size` bytes with this CRC-32; its bytes must be written next. The name
+    /// must be shorter than 64 KiB.
     pub fn begin(&mut self, name: &str, size: u64, crc: u32) -> Result<()> {
         let at = self.output.at();
         let is_large = size >= LARGE;
         let is_far = at >= LARGE;
-        // What the member itself and the directory say of it: version, flags, no compression, time, date, sum, sizes, name.
+        // The fields that the local header and the directory share: version, flags, no compression,
+        // time, date, CRC, sizes, length of the name.
         let mut facts = Vec::with_capacity(26);
         for number in [VERSION, UTF8, 0, 0, DATE] {
             facts.extend(number.to_le_bytes());
@@ -59,7 +61,7 @@ impl ArchiveWriter {
         self.output.write(name.as_bytes())?;
         self.output.write(&extra)?;
 
-        // The fixed fields of an entry have 46 bytes, the others 28 at most.
+        // The fixed fields of an entry have 46 bytes, the extra field at most 28.
         room::reserve(&mut self.directory, name.len() + 80, room::CONVERSION)?;
         self.directory.extend(b"PK\x01\x02");
         self.directory.extend(VERSION.to_le_bytes());
@@ -77,7 +79,7 @@ impl ArchiveWriter {
         Ok(())
     }
 
-    /// Writes bytes of the member that was begun.
+    /// Writes bytes of the current member.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.output.write(bytes)
     }
@@ -108,7 +110,7 @@ impl ArchiveWriter {
     }
 }
 
-/// The field of numbers of 64 bits; empty without any.
+/// Returns the extra field with these 64-bit numbers; empty if there are none.
 fn extra(numbers: &[u64]) -> Vec<u8> {
     if numbers.is_empty() {
         return Vec::new();
@@ -124,13 +126,13 @@ fn extra(numbers: &[u64]) -> Vec<u8> {
 pub struct Member {
     /// Its name, without `.npy`.
     pub name: String,
-    /// Where its bytes begin in the file.
+    /// Offset of its data in the file.
     pub offset: u64,
-    /// Number of its bytes.
+    /// Size of its data in bytes.
     pub size: u64,
 }
 
-/// The arrays of an archive, in its order.
+/// Lists the arrays of an archive, in its order.
 pub fn members(file: &DataFile) -> Result<Vec<Member>> {
     let size = file.size()?;
     let damaged = |what: &str| {
@@ -139,7 +141,7 @@ pub fn members(file: &DataFile) -> Result<Vec<Member>> {
     };
     let mut buffer = room::zeroed(RECOMMENDED_BUFFER_SIZE, room::FILE)?;
     let archive = ZipArchive::with_max_search_space(1 << 17)
-        .locate_in_reader(Whole(file.clone()), &mut buffer, size)
+        .locate_in_reader(ZipFile(file.clone()), &mut buffer, size)
         .map_err(|(_, cause)| damaged("has no directory").with_detail(cause.to_string()))?;
     let mut found = Vec::new();
     let mut entries = archive.entries(&mut buffer);
@@ -168,10 +170,10 @@ pub fn members(file: &DataFile) -> Result<Vec<Member>> {
     }
 }
 
-/// A file as the directory is read from it.
-struct Whole(DataFile);
+/// Adapts a file for the ZIP directory parser.
+struct ZipFile(DataFile);
 
-impl ReaderAt for Whole {
+impl ReaderAt for ZipFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(offset, buffer).map_err(|error| io::Error::other(error.to_string()))
     }

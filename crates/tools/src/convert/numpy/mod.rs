@@ -1,7 +1,8 @@
-//! Arrays of NumPy: files of one array (`.npy`) and archives of several (`.npz`).
+//! NumPy arrays: files of one array (`.npy`) and archives of several (`.npz`).
 //!
-//! [`archive`] writes and reads archives, which are ZIP files.
-//! [`mod@read`] makes sequences of arrays, [`mod@write`] the reverse; [`Format`](super::Format) says which arrays a stream has.
+//! [`archive`] writes and reads archives, which are ZIP files. [`mod@read`] converts arrays to
+//! sequences, [`mod@write`] the reverse; [`Format`](super::Format) describes the arrays of a
+//! stream.
 
 mod archive;
 mod read;
@@ -16,7 +17,7 @@ pub(super) use write::NumpyWriter;
 /// Name of the array of keys.
 const KEYS: &str = "keys";
 
-/// Ends of the names of a stream's arrays.
+/// Suffixes of the names of a stream's arrays.
 const VALUES: &str = ".values";
 const INDICES: &str = ".indices";
 const OFFSETS: &str = ".offsets";

@@ -1,4 +1,4 @@
-//! From arrays to sequences.
+//! Converts arrays to sequences.
 
 use super::archive::{self, Member};
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
@@ -11,44 +11,45 @@ use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
 
-/// How arrays are read.
+/// Options for reading arrays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NumpyOptions {
-    /// Name of the stream of a file of one array; without it, the name of the file.
+    /// Name of the stream of a file with one array; `None`: the name of the file.
     pub stream: Option<String>,
-    /// Arrays of class numbers, each with the number of classes: they become sparse streams with a 1 at the class.
+    /// Arrays of class numbers, each with the number of classes: they become sparse streams with a
+    /// 1 at the class.
     pub one_hot: Vec<(String, usize)>,
-    /// Type of the values of all streams, one of floats; without it, streams have the types of
-    /// their arrays or the smallest integers that hold theirs.
+    /// Type of the values of all streams, `float32` or `float64`. If `None`, each stream has the
+    /// type of its array, or the smallest type that holds the array's integers.
     pub element: Option<ElementType>,
-    /// Whether the file is an archive; without it, the file's first bytes decide.
+    /// Whether the file is an archive; `None`: decided by its first bytes.
     pub is_archive: Option<bool>,
 }
 
-/// Arrays that are read as sequences.
+/// Reads arrays as sequences.
 pub struct NumpyData {
     file: DataFile,
     streams: Vec<StreamInfo>,
     arrays: Vec<Arrays>,
     keys: Option<Array>,
     sequences: u64,
-    /// Sequences that were read.
+    /// Number of sequences read so far.
     at: u64,
-    /// Bytes of a sequence, on average.
+    /// Average size of a sequence in bytes.
     average: u64,
 }
 
 /// The arrays of a stream.
 struct Arrays {
     values: Array,
-    kind: Kind,
-    /// Where sequences begin among the samples; without it each sample is a sequence.
+    kind: SampleLayout,
+    /// Starts of the sequences among the samples; `None`: each sample is a sequence.
     sequences: Option<Array>,
 }
 
-enum Kind {
-    /// Values of a sample.
+enum SampleLayout {
+    /// The number of values of a sample.
     Dense(u64),
     /// Indices, offsets, and the dimension.
     Sparse(Array, Array, u64),
@@ -60,34 +61,34 @@ enum Kind {
 #[derive(Debug, Clone)]
 struct Array {
     name: String,
-    value: Kept,
+    value: ArrayType,
     shape: Vec<u64>,
-    /// Where its values begin.
+    /// Offset of its values in the file.
     offset: u64,
 }
 
-/// The values that an array keeps.
+/// The type of an array's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum ArrayType {
     Numbers(ValueType),
-    /// Texts of this many characters, of 4 bytes each.
+    /// Strings of this many characters, 4 bytes each.
     Texts(usize),
 }
 
-impl Kept {
-    fn of(described: &Described) -> Option<Kept> {
+impl ArrayType {
+    fn of(described: &Described) -> Option<ArrayType> {
         if let Some(value) = ValueType::of(&described.element) {
-            return Some(Kept::Numbers(value));
+            return Some(ArrayType::Numbers(value));
         }
         let is_text = described.element.trim_start_matches(['<', '=']).starts_with('U');
         let size = usize::try_from(described.element_size().filter(|_| is_text)?).ok()?;
-        Some(Kept::Texts(size / 4))
+        Some(ArrayType::Texts(size / 4))
     }
 
     fn size(self) -> usize {
         match self {
-            Kept::Numbers(value) => value.size(),
-            Kept::Texts(characters) => 4 * characters,
+            ArrayType::Numbers(value) => value.size(),
+            ArrayType::Texts(characters) => 4 * characters,
         }
     }
 }
@@ -102,7 +103,7 @@ impl Array {
         let mut start = room::zeroed(LONGEST.min(member.size as usize), room::FILE)?;
         let count = file.read_at(member.offset, &mut start)?;
         let described = Described::read(&start[..count]).map_err(|error| wrong(error.to_string()))?;
-        let value = Kept::of(&described).ok_or_else(|| {
+        let value = ArrayType::of(&described).ok_or_else(|| {
             wrong(format!("Its values have the type '{}'. Expected texts, {READABLE}.", described.element))
         })?;
         if !described.is_c_order && described.shape.len() > 1 {
@@ -122,12 +123,12 @@ impl Array {
         })
     }
 
-    /// Length of the first dimension.
+    /// Returns the length of the first dimension.
     fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// Values of a row.
+    /// Returns the number of values of a row.
     fn row(&self) -> u64 {
         self.shape.iter().skip(1).product()
     }
@@ -143,7 +144,7 @@ impl Array {
     /// Reads integers.
     fn integers(&self, file: &DataFile, first: u64, count: u64) -> Result<Vec<i64>> {
         let none = || self.wrong(file, "It has no integers.");
-        let Kept::Numbers(value) = self.value else { return Err(none()) };
+        let ArrayType::Numbers(value) = self.value else { return Err(none()) };
         let value = if value == ValueType::Bool { ValueType::Unsigned(1) } else { value };
         let mut found = room::with_capacity(count as usize, room::CONVERSION)?;
         for bytes in self.read(file, first, count)?.chunks_exact(value.size()) {
@@ -163,7 +164,7 @@ impl Array {
         element: ElementType,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let Kept::Numbers(value) = self.value else {
+        let ArrayType::Numbers(value) = self.value else {
             return Err(self.wrong(file, "It has texts, not numbers."));
         };
         let bytes = self.read(file, first, count)?;
@@ -183,8 +184,8 @@ impl Array {
         Error::data(format!("The array '{}' is wrong.", self.name)).with_detail(detail).in_file(file.path())
     }
 
-    /// Reads the ends of `count` parts from number `first` on, and where the first begins. Checks that they ascend, and end at most at
-    /// `most`.
+    /// Reads the start of part `first` and the ends of `count` parts. Checks that they ascend and
+    /// do not exceed `most`.
     fn bounds(&self, file: &DataFile, first: u64, count: u64, most: u64) -> Result<Vec<u64>> {
         let numbers = self.integers(file, first, count + 1)?;
         let mut bounds = room::with_capacity(numbers.len(), room::CONVERSION)?;
@@ -219,7 +220,7 @@ impl NumpyData {
         Self::arrange(file, found, options)
     }
 
-    /// Finds out which arrays make which streams.
+    /// Groups the arrays into streams.
     fn arrange(file: DataFile, mut found: Vec<Array>, options: &NumpyOptions) -> Result<NumpyData> {
         let keys = take(&mut found, KEYS);
         let mut arrays = Vec::new();
@@ -234,28 +235,34 @@ impl NumpyData {
                     let dim =
                         dim.integers(&file, 0, 1)?.first().copied().and_then(|dim| u64::try_from(dim).ok());
                     let dim = dim.filter(|dim| (1..=i32::MAX as u64).contains(dim));
-                    let dim = dim.ok_or_else(|| offsets.wrong(&file, "The dimension beside it is none."))?;
-                    (Kind::Sparse(indices, offsets, dim), take(VALUES))
+                    let dim =
+                        dim.ok_or_else(|| offsets.wrong(&file, "The dimension beside it is invalid."))?;
+                    (SampleLayout::Sparse(indices, offsets, dim), take(VALUES))
                 }
                 _ => {
                     let values = take(name.strip_prefix(base).unwrap_or_default());
                     let classes =
                         options.one_hot.iter().find(|(one, _)| one == name).map(|&(_, classes)| classes);
                     let row = values.as_ref().map_or(0, Array::row);
-                    (classes.map_or(Kind::Dense(row), |classes| Kind::OneHot(classes as u64)), values)
+                    (
+                        classes
+                            .map_or(SampleLayout::Dense(row), |classes| SampleLayout::OneHot(classes as u64)),
+                        values,
+                    )
                 }
             };
             let Some(values) = values else { continue };
             arrays.push((base.to_owned(), Arrays { values, kind, sequences }));
         }
         if let Some(array) = found.first() {
-            return Err(
-                array.wrong(&file, "It belongs to no other array, as the end of its name says that it does.")
-            );
+            return Err(array.wrong(
+                &file,
+                "The end of its name says that it belongs to another array, which is missing.",
+            ));
         }
         let unknown = |(one, _): &&(String, usize)| !arrays.iter().any(|(name, _)| name == one);
         if let Some((name, _)) = options.one_hot.iter().find(unknown) {
-            let message = format!("There is no array '{name}', which was to have class numbers.");
+            let message = format!("There is no array '{name}', which should have class numbers.");
             return Err(Error::argument(message).in_file(file.path()));
         }
         let Some((_, first)) = arrays.first() else {
@@ -300,8 +307,8 @@ impl NumpyData {
         self.keys.is_some()
     }
 
-    /// Reads the next sequences: about this number of bytes, and at most this number of sequences. False if these are the last.
-    /// Only the streams with the numbers `selected` are read.
+    /// Reads the next sequences of the streams `selected`: about `bytes` bytes, and at most `most`
+    /// sequences. Returns false if these are the last.
     pub fn read(&mut self, bytes: usize, most: usize, selected: &[usize], batch: &mut Batch) -> Result<bool> {
         let wanted = (bytes as u64 / self.average).clamp(1, most as u64);
         let (first, count) = (self.at, wanted.min(self.sequences - self.at));
@@ -326,36 +333,36 @@ fn take(found: &mut Vec<Array>, name: &str) -> Option<Array> {
 }
 
 impl Arrays {
-    /// Number of samples.
+    /// Returns the number of samples.
     fn samples(&self) -> u64 {
         match &self.kind {
-            Kind::Dense(_) | Kind::OneHot(_) => self.values.rows(),
-            Kind::Sparse(_, offsets, _) => offsets.rows().saturating_sub(1),
+            SampleLayout::Dense(_) | SampleLayout::OneHot(_) => self.values.rows(),
+            SampleLayout::Sparse(_, offsets, _) => offsets.rows().saturating_sub(1),
         }
     }
 
-    /// The type of the stream's values.
+    /// Returns the type of the stream's values.
     fn element(&self) -> ElementType {
         match (&self.kind, self.values.value) {
-            (Kind::Dense(_), Kept::Numbers(value)) => value.element(ElementType::Float),
-            (Kind::Sparse(..), Kept::Numbers(ValueType::Double)) => ElementType::Double,
+            (SampleLayout::Dense(_), ArrayType::Numbers(value)) => value.element(ElementType::Float),
+            (SampleLayout::Sparse(..), ArrayType::Numbers(ValueType::Double)) => ElementType::Double,
             _ => ElementType::Float,
         }
     }
 
-    /// Number of sequences.
+    /// Returns the number of sequences.
     fn count(&self) -> u64 {
         self.sequences.as_ref().map_or(self.samples(), |sequences| sequences.rows().saturating_sub(1))
     }
 
-    /// Bytes of all arrays.
+    /// Returns the size of all arrays in bytes.
     fn bytes(&self) -> u64 {
         let bytes = |array: &Array| array.rows() * array.row() * array.value.size() as u64;
         let own = bytes(&self.values) + self.sequences.as_ref().map_or(0, bytes);
         match &self.kind {
-            Kind::Dense(_) => own,
-            Kind::Sparse(indices, offsets, _) => own + bytes(indices) + bytes(offsets),
-            Kind::OneHot(_) => own + 16 * self.samples(),
+            SampleLayout::Dense(_) => own,
+            SampleLayout::Sparse(indices, offsets, _) => own + bytes(indices) + bytes(offsets),
+            SampleLayout::OneHot(_) => own + 16 * self.samples(),
         }
     }
 
@@ -368,19 +375,19 @@ impl Arrays {
             return Err(self.values.wrong(file, &detail));
         }
         let sparse = match &self.kind {
-            Kind::Sparse(indices, offsets, _) => [Some(indices), Some(offsets)],
-            Kind::Dense(_) | Kind::OneHot(_) => [None, None],
+            SampleLayout::Sparse(indices, offsets, _) => [Some(indices), Some(offsets)],
+            SampleLayout::Dense(_) | SampleLayout::OneHot(_) => [None, None],
         };
         let mut lists = sparse.into_iter().chain([self.sequences.as_ref()]).flatten();
         if let Some(array) = lists.find(|array| array.shape.len() != 1) {
             return Err(array.wrong(file, "It must have one dimension."));
         }
         match &self.kind {
-            Kind::Dense(0) => Err(self.values.wrong(file, "Its samples have no values.")),
-            Kind::Sparse(indices, ..) if indices.rows() != self.values.rows() => {
+            SampleLayout::Dense(0) => Err(self.values.wrong(file, "Its samples have no values.")),
+            SampleLayout::Sparse(indices, ..) if indices.rows() != self.values.rows() => {
                 Err(indices.wrong(file, "There must be one index for each value."))
             }
-            Kind::Sparse(..) | Kind::OneHot(_) if self.values.shape.len() > 1 => {
+            SampleLayout::Sparse(..) | SampleLayout::OneHot(_) if self.values.shape.len() > 1 => {
                 Err(self.values.wrong(file, "It must have one dimension."))
             }
             _ => Ok(()),
@@ -389,12 +396,14 @@ impl Arrays {
 
     fn describe(&self, name: &str) -> StreamInfo {
         match self.kind {
-            Kind::Dense(_) => {
+            SampleLayout::Dense(_) => {
                 let shape: Vec<usize> =
                     self.values.shape[1..].iter().rev().map(|&dim| dim as usize).collect();
                 StreamInfo::dense(name, if shape.is_empty() { &[1] } else { &shape })
             }
-            Kind::Sparse(_, _, dim) | Kind::OneHot(dim) => StreamInfo::sparse(name, &[dim as usize]),
+            SampleLayout::Sparse(_, _, dim) | SampleLayout::OneHot(dim) => {
+                StreamInfo::sparse(name, &[dim as usize])
+            }
         }
     }
 
@@ -418,8 +427,8 @@ impl Arrays {
             }
         }
         match &self.kind {
-            Kind::Dense(_) => self.values.values(file, sample, samples, element, &mut column.values),
-            Kind::Sparse(indices, offsets, dim) => {
+            SampleLayout::Dense(_) => self.values.values(file, sample, samples, element, &mut column.values),
+            SampleLayout::Sparse(indices, offsets, dim) => {
                 let bounds = offsets.bounds(file, sample, samples, self.values.rows())?;
                 room::reserve(&mut column.counts, samples as usize, room::CONVERSION)?;
                 column.counts.extend(bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
@@ -427,7 +436,7 @@ impl Arrays {
                 indices.indices(file, entry, entries, *dim, &mut column.indices)?;
                 self.values.values(file, entry, entries, element, &mut column.values)
             }
-            Kind::OneHot(classes) => {
+            SampleLayout::OneHot(classes) => {
                 self.values.indices(file, sample, samples, *classes, &mut column.indices)?;
                 room::resize(&mut column.counts, samples as usize, 1, room::CONVERSION)?;
                 let bytes = samples as usize * element.size();
@@ -443,7 +452,7 @@ impl Arrays {
 }
 
 impl Array {
-    /// Reads indices of values in their samples, below `dim`.
+    /// Reads indices of sparse samples, which must be below `dim`.
     fn indices(&self, file: &DataFile, first: u64, count: u64, dim: u64, out: &mut Vec<i32>) -> Result<()> {
         let indices = self.integers(file, first, count)?;
         room::reserve(out, indices.len(), room::CONVERSION)?;
@@ -460,8 +469,8 @@ impl Array {
     /// Reads keys.
     fn texts(&self, file: &DataFile, first: u64, count: u64, out: &mut Vec<String>) -> Result<()> {
         let characters = match self.value {
-            Kept::Texts(characters) => characters,
-            Kept::Numbers(value) => {
+            ArrayType::Texts(characters) => characters,
+            ArrayType::Numbers(value) => {
                 for bytes in self.read(file, first, count)?.chunks_exact(value.size()) {
                     let number = value.integer(bytes);
                     let number = number.ok_or_else(|| self.wrong(file, "Keys are integers or texts."))?;
@@ -474,9 +483,7 @@ impl Array {
         for bytes in bytes.chunks_exact(4 * characters) {
             let codes = bytes.as_chunks().0.iter().map(|&code| u32::from_le_bytes(code));
             let text: Option<String> = codes.take_while(|&code| code != 0).map(char::from_u32).collect();
-            out.push(
-                text.ok_or_else(|| self.wrong(file, "It has texts with characters that do not exist."))?,
-            );
+            out.push(text.ok_or_else(|| self.wrong(file, "It has strings with invalid characters."))?);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! From sequences to arrays.
+//! Converts sequences to arrays.
 
 use super::archive::ArchiveWriter;
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
@@ -10,24 +10,24 @@ use cntk_reader_core::stream::{Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use crc32fast::Hasher;
 
-/// Writes an array or an archive. The numbers of the arrays are collected in files of their own, because an archive has one array
-/// after the other.
+/// Writes an array or an archive. Each array is collected in a temporary file, because an archive
+/// stores one array after the other.
 pub struct NumpyWriter {
     path: String,
     is_archive: bool,
-    streams: Vec<Stream>,
-    keys: Keys,
+    streams: Vec<StreamArrays>,
+    keys: KeyArray,
 }
 
-/// The bytes of an array that is being made.
-struct Part {
+/// A temporary file with the values of an array.
+struct ArrayFile {
     output: Output,
     crc: Hasher,
 }
 
-impl Part {
-    fn create(path: &str, name: &str) -> Result<Part> {
-        Ok(Part { output: Output::part(path, &format!(".{name}"))?, crc: Hasher::new() })
+impl ArrayFile {
+    fn create(path: &str, name: &str) -> Result<ArrayFile> {
+        Ok(ArrayFile { output: Output::part(path, &format!(".{name}"))?, crc: Hasher::new() })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -35,7 +35,7 @@ impl Part {
         self.output.write(bytes)
     }
 
-    /// Writes numbers that count up, from the one after `end`.
+    /// Writes the ends of parts of these lengths, and adds the lengths to `end`.
     fn write_ends(&mut self, end: &mut u64, lengths: &[u32]) -> Result<()> {
         let ends = lengths.iter().flat_map(|&length| {
             *end += u64::from(length);
@@ -46,7 +46,7 @@ impl Part {
         self.write(&bytes)
     }
 
-    /// Moves it to the archive as the array `name`.
+    /// Moves the array to the archive under the name `name`.
     fn store(mut self, archive: &mut ArchiveWriter, name: &str, element: &str, shape: &[u64]) -> Result<()> {
         let description = header(element, shape);
         let size = description.len() as u64 + self.output.at();
@@ -64,24 +64,24 @@ impl Part {
 }
 
 /// The arrays of a stream.
-struct Stream {
+struct StreamArrays {
     info: StreamInfo,
-    values: Part,
-    /// Sparse: the index of each value, and where samples end.
-    sparse: Option<(Part, Part)>,
-    /// Where sequences end.
-    sequences: Part,
-    /// Sequences, samples and stored values so far.
+    values: ArrayFile,
+    /// Sparse: the index of each value, and the ends of samples.
+    sparse: Option<(ArrayFile, ArrayFile)>,
+    /// Ends of sequences.
+    sequences: ArrayFile,
+    /// Numbers of sequences, samples and stored values so far.
     sequence_count: u64,
     samples: u64,
     entries: u64,
-    /// Every sequence has one sample.
+    /// Whether every sequence has one sample.
     is_single: bool,
 }
 
-impl Stream {
-    fn create(path: &str, number: usize, info: &StreamInfo) -> Result<Stream> {
-        let part = |what: &str| Part::create(path, &format!("{number}{what}"));
+impl StreamArrays {
+    fn create(path: &str, number: usize, info: &StreamInfo) -> Result<StreamArrays> {
+        let part = |what: &str| ArrayFile::create(path, &format!("{number}{what}"));
         let mut sparse = None;
         if info.storage == Storage::SparseCsc {
             let mut offsets = part(OFFSETS)?;
@@ -90,7 +90,7 @@ impl Stream {
         }
         let mut sequences = part(SEQUENCES)?;
         sequences.write(&0u64.to_le_bytes())?;
-        Ok(Stream {
+        Ok(StreamArrays {
             info: info.clone(),
             values: part(VALUES)?,
             sparse,
@@ -117,7 +117,8 @@ impl Stream {
         numpy_type(self.info.element)
     }
 
-    /// Shape of the array of a dense stream: NumPy's last dimension varies fastest, the first one does in a sample's shape.
+    /// Returns the shape of the array of a dense stream. NumPy's last dimension varies fastest; in
+    /// the shape of a sample it is the first.
     fn shape(&self) -> Vec<u64> {
         let sample = self.info.shape.iter().rev().map(|&dim| dim as u64);
         std::iter::once(self.samples).chain(sample).collect()
@@ -149,16 +150,16 @@ impl Stream {
     }
 }
 
-/// The keys: numbers if all of them are.
-struct Keys {
-    /// Each as its length in 4 bytes and its text.
+/// The keys, stored as numbers if all of them are numbers.
+struct KeyArray {
+    /// For each key, its length in 4 bytes and its text.
     texts: Output,
     count: u64,
     most_characters: usize,
     are_numbers: bool,
 }
 
-impl Keys {
+impl KeyArray {
     fn append(&mut self, keys: &[String]) -> Result<()> {
         for key in keys {
             self.texts.write(&(key.len() as u32).to_le_bytes())?;
@@ -171,7 +172,7 @@ impl Keys {
     }
 
     fn store(mut self, path: &str, archive: &mut ArchiveWriter) -> Result<()> {
-        let mut array = Part::create(path, KEYS)?;
+        let mut array = ArrayFile::create(path, KEYS)?;
         let (are_numbers, width) = (self.are_numbers, self.most_characters.max(1));
         let mut waiting: Vec<u8> = Vec::new();
         let mut text = room::with_capacity(4 * width.max(2), room::CONVERSION)?;
@@ -202,7 +203,7 @@ impl Keys {
 }
 
 impl NumpyWriter {
-    /// A file of one array.
+    /// Creates a file of one array.
     pub fn array(path: &str, streams: &[StreamInfo]) -> Result<NumpyWriter> {
         match streams {
             [one] if one.storage == Storage::Dense => Self::create(path, streams, false),
@@ -213,7 +214,7 @@ impl NumpyWriter {
         }
     }
 
-    /// An archive of arrays.
+    /// Creates an archive of arrays.
     pub fn archive(path: &str, streams: &[StreamInfo]) -> Result<NumpyWriter> {
         let ends = [VALUES, INDICES, OFFSETS, SEQUENCES, DIM];
         let taken =
@@ -223,19 +224,19 @@ impl NumpyWriter {
             Some(stream) => {
                 let message =
                     format!("The stream '{}' cannot be written to an archive of arrays.", stream.name);
-                let detail = "The name means something else there. Give the stream another name.";
+                let detail = "The name has a special meaning there. Give the stream another name.";
                 Err(Error::argument(message).with_detail(detail).in_stream(&stream.name))
             }
         }
     }
 
     fn create(path: &str, streams: &[StreamInfo], is_archive: bool) -> Result<NumpyWriter> {
-        let create = |(number, info)| Stream::create(path, number, info);
+        let create = |(number, info)| StreamArrays::create(path, number, info);
         Ok(NumpyWriter {
             path: path.to_owned(),
             is_archive,
             streams: streams.iter().enumerate().map(create).collect::<Result<_>>()?,
-            keys: Keys {
+            keys: KeyArray {
                 texts: Output::part(path, ".texts")?,
                 count: 0,
                 most_characters: 0,
@@ -251,7 +252,7 @@ impl NumpyWriter {
         for (stream, column) in self.streams.iter_mut().zip(&batch.columns) {
             stream.append(column)?;
             if !self.is_archive && !stream.is_single {
-                let message = "A file of one array holds sequences of one sample, and the data have others.";
+                let message = "A file of one array holds only sequences of one sample.";
                 let error = Error::argument(message).with_detail("Write an archive of arrays (.npz).");
                 return Err(error.in_stream(&stream.info.name));
             }
@@ -259,7 +260,7 @@ impl NumpyWriter {
         Ok(())
     }
 
-    /// Puts the arrays together.
+    /// Assembles the output from the arrays.
     pub fn finish(self) -> Result<Output> {
         if self.is_archive {
             let mut archive = ArchiveWriter::create(&self.path)?;

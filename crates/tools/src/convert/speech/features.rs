@@ -1,4 +1,4 @@
-//! Features: reading them from HTK files and Kaldi archives, utterance by utterance.
+//! Reads features from HTK files and Kaldi archives, utterance by utterance.
 
 use super::htk::HtkWriter;
 use super::kaldi::ArchiveWriter;
@@ -20,32 +20,33 @@ use std::sync::Arc;
 /// The frames of an utterance.
 pub struct Utterance<'a> {
     pub key: &'a [u8],
-    /// Values of a frame.
+    /// Number of values of a frame.
     pub columns: usize,
-    /// Values frame by frame.
+    /// The values, frame by frame.
     pub values: &'a [f32],
 }
 
-/// HTK features, named by a script, to a Kaldi archive of matrices, and to a script if one is asked for. Utterances whose key
-/// occurs twice are left out, all of them, as for training.
+/// Converts HTK features, listed by a script, to a Kaldi archive of matrices, and a script if
+/// requested. Utterances with a repeated key are all left out, as in training.
 pub fn htk_to_kaldi(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
-    to_kaldi(&Source::htk(&conversion.input)?, conversion, listener)
+    to_kaldi(&FeatureSource::htk(&conversion.input)?, conversion, listener)
 }
 
-/// HTK features, named by a script, to a NumPy archive (`.npz`): an array of `float32` for each utterance, of the shape
-/// frames times values, under the utterance's key.
+/// Converts HTK features, listed by a script, to a NumPy archive (`.npz`): for each utterance an
+/// array of `float32` under its key, with the shape frames times values.
 pub fn htk_to_numpy(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
-    to_numpy(&Source::htk(&conversion.input)?, conversion, listener)
+    to_numpy(&FeatureSource::htk(&conversion.input)?, conversion, listener)
 }
 
-/// Features of a Kaldi script or archive to one big-endian HTK archive, 10 ms a frame, and to a script of its ranges. In the
-/// script each key gets the extension `.mfc`, which is no part of the key when the script is read.
+/// Converts features of a Kaldi script or archive to one big-endian HTK archive, 10 ms per frame,
+/// and a script with its ranges. In the script each key gets the extension `.mfc`, which is not
+/// part of the key when the script is read.
 pub fn kaldi_to_htk(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     let Some(script) = &conversion.script else {
         let error = Error::argument("The path of the script to write is missing.");
-        return Err(error.with_detail("Utterances of an HTK archive are found by their script alone."));
+        return Err(error.with_detail("Utterances of an HTK archive can only be found by their script."));
     };
-    let source = Source::kaldi(&conversion.input)?;
+    let source = FeatureSource::kaldi(&conversion.input)?;
     check_output(conversion)?;
     let mut writer = HtkWriter::create(&conversion.output, script, source.frames(), source.columns)?;
     let progress = source.each(listener, |utterance| writer.write(&utterance))?;
@@ -53,12 +54,16 @@ pub fn kaldi_to_htk(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
     Ok(progress)
 }
 
-/// Features of a Kaldi script or archive to a NumPy archive, as [`htk_to_numpy`] writes it.
+/// Converts features of a Kaldi script or archive to a NumPy archive, like [`htk_to_numpy`].
 pub fn kaldi_to_numpy(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
-    to_numpy(&Source::kaldi(&conversion.input)?, conversion, listener)
+    to_numpy(&FeatureSource::kaldi(&conversion.input)?, conversion, listener)
 }
 
-fn to_kaldi(source: &Source, conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
+fn to_kaldi(
+    source: &FeatureSource,
+    conversion: &SpeechConversion,
+    listener: &mut Listener<'_>,
+) -> Result<Progress> {
     check_output(conversion)?;
     let mut writer = ArchiveWriter::create(&conversion.output, conversion.script.as_deref())?;
     let progress = source.each(listener, |utterance| writer.matrix(&utterance))?;
@@ -66,7 +71,11 @@ fn to_kaldi(source: &Source, conversion: &SpeechConversion, listener: &mut Liste
     Ok(progress)
 }
 
-fn to_numpy(source: &Source, conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
+fn to_numpy(
+    source: &FeatureSource,
+    conversion: &SpeechConversion,
+    listener: &mut Listener<'_>,
+) -> Result<Progress> {
     check_output(conversion)?;
     let mut writer = NpzWriter::create(&conversion.output)?;
     let progress = source.each(listener, |utterance| writer.matrix(&utterance))?;
@@ -74,32 +83,34 @@ fn to_numpy(source: &Source, conversion: &SpeechConversion, listener: &mut Liste
     Ok(progress)
 }
 
-/// Features that are read.
-struct Source {
+/// An input of features.
+struct FeatureSource {
     pool: Pool,
     corpus: Arc<Corpus>,
     utterances: Arc<dyn Deserializer>,
     columns: usize,
 }
 
-impl Source {
-    fn htk(path: &str) -> Result<Source> {
+impl FeatureSource {
+    fn htk(path: &str) -> Result<FeatureSource> {
         let options = HtkFeatureOptions::of_frames(path);
         Self::open(|corpus| Ok(Arc::new(HtkFeatureDeserializer::open_frames(&options, corpus)?)))
     }
 
-    fn kaldi(path: &str) -> Result<Source> {
+    fn kaldi(path: &str) -> Result<FeatureSource> {
         Self::open(|corpus| Ok(Arc::new(KaldiDeserializer::open_frames(path, Storage::Dense, corpus)?)))
     }
 
-    fn open(open: impl FnOnce(&Arc<Corpus>) -> Result<Arc<dyn Deserializer>> + Send) -> Result<Source> {
+    fn open(
+        open: impl FnOnce(&Arc<Corpus>) -> Result<Arc<dyn Deserializer>> + Send,
+    ) -> Result<FeatureSource> {
         let (pool, corpus) = (Pool::shared()?, Arc::new(Corpus::symbolic()));
         let utterances = pool.install(|| open(&corpus))?;
         let columns = utterances.streams()[0].sample_size();
-        Ok(Source { pool, corpus, utterances, columns })
+        Ok(FeatureSource { pool, corpus, utterances, columns })
     }
 
-    /// Frames of all utterances.
+    /// Returns the number of frames of all utterances.
     fn frames(&self) -> u64 {
         self.utterances.chunks().iter().map(|chunk| chunk.samples).sum()
     }

@@ -1,4 +1,5 @@
-//! Writing an HTK archive: one feature file with all utterances, and a script with a range of frames for each.
+//! Writes an HTK archive: one feature file with all utterances, and a script with a range of frames
+//! for each.
 
 use super::features::Utterance;
 use super::refuse_key;
@@ -6,7 +7,7 @@ use crate::convert::output::Output;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::{Error, Result};
 
-/// The kind of features that are of no particular kind (`USER`).
+/// The HTK kind of features of no particular kind (`USER`).
 const KIND: u16 = 9;
 
 /// Time from one frame to the next, in units of 100 ns: 10 ms.
@@ -23,20 +24,18 @@ pub struct HtkWriter {
 }
 
 impl HtkWriter {
-    /// A file of `frames` frames of `columns` values.
+    /// Creates a file of `frames` frames of `columns` values.
     pub fn create(path: &str, script: &str, frames: u64, columns: usize) -> Result<HtkWriter> {
-        // What the readers of a script take for something else.
+        // Readers of a script give these a special meaning.
         if path.contains('[') || path.contains("...") || path.contains(['\n', '\r']) {
             let error = Error::argument(format!("The path '{path}' cannot be written to an HTK script."));
             return Err(error.with_detail("It must have no '[', no '...' and no line break."));
         }
         let count = i32::try_from(frames).map_err(|_| {
-            Error::data(format!("{frames} frames are more than an HTK file holds."))
-                .with_detail("Divide the input.")
+            Error::data(format!("An HTK file cannot hold {frames} frames.")).with_detail("Divide the input.")
         })?;
-        let size = u16::try_from(columns * size_of::<f32>()).map_err(|_| {
-            Error::data(format!("Frames of {columns} values are larger than those of HTK files."))
-        })?;
+        let size = u16::try_from(columns * size_of::<f32>())
+            .map_err(|_| Error::data(format!("An HTK file cannot hold frames of {columns} values.")))?;
         let mut archive = Output::create(path)?;
         archive.write(&count.to_be_bytes())?;
         archive.write(&PERIOD.to_be_bytes())?;
@@ -59,14 +58,14 @@ impl HtkWriter {
         self.bytes.extend(utterance.values.iter().flat_map(|value| value.to_be_bytes()));
         self.archive.write(&self.bytes)?;
         self.script.write(key)?;
-        // Both ends of a range belong to it.
+        // Ranges include both ends.
         let range = format!(".mfc={}[{},{}]\n", self.path, self.frames, end.saturating_sub(1));
         self.script.write(range.as_bytes())?;
         self.frames = end;
         Ok(())
     }
 
-    /// Gives the files their names: first the archive, then the script that names it.
+    /// Gives the files their names: first the archive, then the script that refers to it.
     pub fn commit(self) -> Result<()> {
         self.archive.commit()?;
         self.script.commit()

@@ -1,4 +1,4 @@
-//! Writing Kaldi archives.
+//! Writes Kaldi archives.
 
 use super::features::Utterance;
 use super::refuse_key;
@@ -7,7 +7,7 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
-/// A binary archive, and perhaps its script.
+/// A binary archive, and optionally its script.
 pub struct ArchiveWriter {
     archive: Output,
     path: String,
@@ -37,7 +37,7 @@ impl ArchiveWriter {
     pub fn classes(&mut self, key: &[u8], classes: &[u16]) -> Result<()> {
         self.begin(key)?;
         self.size(classes.len(), key)?;
-        // Each class has a byte that says 4, and four bytes.
+        // Each class is a byte with the value 4, its size, and four bytes.
         room::reserve(&mut self.bytes, 5 * classes.len(), room::CONVERSION)?;
         for &class in classes {
             self.bytes.push(4);
@@ -57,7 +57,7 @@ impl ArchiveWriter {
             script.write(format!(" {}:{offset}\n", self.path).as_bytes())?;
         }
         self.bytes.clear();
-        // After the key there are a few bytes, two numbers among them.
+        // Room for the bytes after the key, including two numbers.
         room::reserve(&mut self.bytes, key.len() + 32, room::CONVERSION)?;
         self.bytes.extend_from_slice(key);
         self.bytes.extend(b" \0B");
@@ -75,7 +75,7 @@ impl ArchiveWriter {
         Ok(())
     }
 
-    /// Gives the files their names: first the archive, then the script that names it.
+    /// Gives the files their names: first the archive, then the script that refers to it.
     pub fn commit(self) -> Result<()> {
         self.archive.commit()?;
         self.script.map_or(Ok(()), Output::commit)

@@ -1,4 +1,5 @@
-//! Labels: one class a frame, from label files (MLF), Kaldi archives and text files (CTF).
+//! Converts labels, one class per frame, between label files (MLF), Kaldi archives and text files
+//! (CTF).
 
 use super::kaldi::ArchiveWriter;
 use super::numpy::NpzWriter;
@@ -22,8 +23,8 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// A label file to a Kaldi archive of class numbers, and to a script if one is asked for. Utterances that are invalid, and all
-/// but the first of equal keys, are logged and left out, as for training.
+/// Converts a label file to a Kaldi archive of class numbers, and a script if requested. Invalid
+/// utterances, and all but the first of equal keys, are logged and left out, as in training.
 pub fn mlf_to_kaldi(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     check_output(conversion)?;
     let mut writer = ArchiveWriter::create(&conversion.output, conversion.script.as_deref())?;
@@ -32,8 +33,8 @@ pub fn mlf_to_kaldi(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
     Ok(progress)
 }
 
-/// A label file to a NumPy archive (`.npz`): an array of `int32` for each utterance, under the utterance's key. Otherwise as
-/// [`mlf_to_kaldi`].
+/// Converts a label file to a NumPy archive (`.npz`): an array of `int32` for each utterance, under
+/// its key. Otherwise like [`mlf_to_kaldi`].
 pub fn mlf_to_numpy(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     check_output(conversion)?;
     let mut writer = NpzWriter::create(&conversion.output)?;
@@ -42,8 +43,9 @@ pub fn mlf_to_numpy(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
     Ok(progress)
 }
 
-/// A label file to a text file (CTF) with one sparse stream: a line `key |stream class:1` for each frame. Ids are the keys of
-/// utterances, or numbers in their order. Otherwise as [`mlf_to_kaldi`].
+/// Converts a label file to a text file (CTF) with one sparse stream: a line `key |stream class:1`
+/// for each frame. Ids are the keys of utterances, or their numbers. Otherwise like
+/// [`mlf_to_kaldi`].
 pub fn mlf_to_text(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     let stream = check_stream(conversion)?;
     check_output(conversion)?;
@@ -53,12 +55,12 @@ pub fn mlf_to_text(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
         let counted = number.to_string();
         let id = if conversion.number_ids { counted.as_bytes() } else { key };
         if id.is_empty() || id.iter().any(|&byte| byte.is_ascii_whitespace() || byte == b'|') {
-            let detail = "Ids have no white space and no '|'. Number the sequences in place of using keys.";
+            let detail = "Ids have no white space and no '|'. Number the sequences instead of using keys.";
             return Err(refuse_key(key, "to a text file", detail));
         }
         number += 1;
         lines.clear();
-        // Besides both names a line has a few bytes, and five digits at most.
+        // Besides both names, a line has a few bytes and at most five digits.
         room::reserve(&mut lines, classes.len() * (id.len() + stream.len() + 16), room::CONVERSION)?;
         for class in classes {
             lines.extend_from_slice(id);
@@ -71,8 +73,9 @@ pub fn mlf_to_text(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
     Ok(progress)
 }
 
-/// Class numbers of a Kaldi script or archive to a label file with one line for each run of equal classes, at 10 ms a frame.
-/// With a list of states lines have names of states, else the class number twice, which is read without a list.
+/// Converts class numbers of a Kaldi script or archive to a label file with one line for each run
+/// of equal classes, at 10 ms per frame. Lines have the names of states if there is a list of
+/// states; otherwise they have the class number twice, which can be read without a list.
 pub fn kaldi_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     let (pool, corpus) = (Pool::shared()?, Arc::new(Corpus::symbolic()));
     let input = &conversion.input;
@@ -112,10 +115,11 @@ pub fn kaldi_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
     Ok(progress)
 }
 
-/// Bytes of a class number in a Kaldi archive.
+/// Size of a class number in a Kaldi archive in bytes.
 const CLASS_BYTES: u64 = 5;
 
-/// A one-hot stream of a text file (CTF), dense or sparse, to a label file as [`kaldi_to_mlf`] writes it. Ids become keys.
+/// Converts a one-hot stream of a text file (CTF), dense or sparse, to a label file like
+/// [`kaldi_to_mlf`]. Ids become keys.
 pub fn text_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     let stream = check_stream(conversion)?;
     check_output(conversion)?;
@@ -144,14 +148,14 @@ pub fn text_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
     Ok(progress)
 }
 
-/// The name of the stream in a text file.
+/// Returns the name of the stream in the text file, if it is valid.
 fn check_stream(conversion: &SpeechConversion) -> Result<&str> {
     let stream = conversion.stream.as_str();
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|';
     if !stream.is_empty() && !stream.starts_with('#') && stream.bytes().all(plain) {
         return Ok(stream);
     }
-    let error = Error::argument(format!("'{stream}' is no name of a stream of a text file."));
+    let error = Error::argument(format!("'{stream}' is not a valid stream name in a text file."));
     Err(error
         .with_detail("A name has printable ASCII characters, no white space, no '|', and no '#' in front."))
 }
@@ -180,7 +184,7 @@ fn each(
         if seen.contains(&utterance.key) {
             let key = quoted(&utterance.key);
             repeats.warn(|| vec![format!(
-                "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has its key. Give it a key of its own.",
+                "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has the same key. Give it a unique key.",
                 utterance.offset
             )]);
             continue;
@@ -211,15 +215,15 @@ fn each(
     Ok(progress)
 }
 
-/// A label file that is written.
+/// Writes a label file.
 struct Labels<'a> {
-    writer: MlfWriter<'a, Stream>,
+    writer: MlfWriter<'a, OutputStream>,
     input: &'a str,
 }
 
 impl<'a> Labels<'a> {
     fn create(conversion: &'a SpeechConversion, states: Option<&'a StateList>) -> Result<Labels<'a>> {
-        let stream = Stream(Output::create(&conversion.output)?);
+        let stream = OutputStream(Output::create(&conversion.output)?);
         let writer = MlfWriter::new(stream, states).map_err(|cause| failure(&cause))?;
         Ok(Labels { writer, input: &conversion.input })
     }
@@ -235,10 +239,10 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// An output as a stream of bytes.
-struct Stream(Output);
+/// Adapts an output to [`Write`].
+struct OutputStream(Output);
 
-impl Write for Stream {
+impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(io::Error::other)?;
         Ok(bytes.len())
@@ -249,7 +253,7 @@ impl Write for Stream {
     }
 }
 
-/// What failed in a stream: an error of the output, or one of what was to be written.
+/// Recovers the error of an output from the error of a stream.
 fn failure(cause: &io::Error) -> Error {
     match cause.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
         Some(error) => error.clone(),

@@ -1,17 +1,20 @@
-//! Conversion of speech data: HTK feature files, Kaldi archives, label files (MLF), text files (CTF), and arrays for NumPy.
+//! Conversions of speech data: HTK feature files, Kaldi archives, label files (MLF), text files
+//! (CTF), and NumPy arrays.
 //!
-//! Every conversion is a function of a [`SpeechConversion`] and a listener for its progress, as in [`htk_to_kaldi`]:
+//! Every conversion is a function of a [`SpeechConversion`] and a progress listener, such as
+//! [`htk_to_kaldi`]:
 //!
 //! | from | to |
 //! | --- | --- |
 //! | HTK features, by their script | Kaldi archive, NumPy archive |
 //! | features of a Kaldi script or archive | one HTK archive with its script, NumPy archive |
-//! | label file (MLF), as text or binary | Kaldi archive of class numbers, text file (CTF), NumPy archive |
+//! | label file (MLF), text or binary | Kaldi archive of class numbers, text file (CTF), NumPy archive |
 //! | class numbers of a Kaldi script or archive | label file (MLF) |
 //! | one-hot stream of a text file (CTF) | label file (MLF) |
 //!
-//! Input is read by the same code as for training, with the same rules and errors. Features are `f32` on the way: doubles are
-//! rounded, compressed ones decoded. Utterances keep their order. Output appears under its name when it is complete.
+//! Input is read by the code that training uses, with the same rules and errors. Features are
+//! converted to `f32`: doubles are rounded, compressed ones decoded. Utterances keep their order.
+//! Output gets its name when it is complete.
 
 mod features;
 mod htk;
@@ -30,24 +33,27 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
-/// What to convert. Members that a conversion has no use for are ignored.
+/// Input, output and options of a conversion, which ignores the members that it does not need.
 #[derive(Debug, Clone, Default)]
 pub struct SpeechConversion {
     /// Path of the input. A Kaldi input is a script if its name ends with `.scp`, else an archive.
     pub input: String,
-    /// Path of the output. An earlier file of this name is replaced.
+    /// Path of the output. An existing file is replaced.
     pub output: String,
-    /// Path of the script to write that names the utterances of an archive. Kaldi archives need none; HTK archives do.
+    /// Path of the script to write, which lists the utterances of an archive. Optional for Kaldi
+    /// archives, required for HTK archives.
     pub script: Option<String>,
-    /// Path of the list of states (`labelMappingFile`). Without one, label files have class numbers.
+    /// Path of the list of states (`labelMappingFile`). Without one, label files have class
+    /// numbers.
     pub states: Option<String>,
     /// Name of the stream of labels in a text file.
     pub stream: String,
-    /// Whether sequences of a text file get the ids 0, 1, 2 ... in place of the utterances' keys.
+    /// Whether sequences of a text file get the ids 0, 1, 2 ... instead of the keys of the
+    /// utterances.
     pub number_ids: bool,
 }
 
-/// Refuses output that would replace the input.
+/// Fails if the output would replace the input.
 fn check_output(conversion: &SpeechConversion) -> Result<()> {
     let input = DataFile::open(&conversion.input)?;
     check_different(&input, &conversion.output)?;
@@ -60,7 +66,7 @@ fn check_output(conversion: &SpeechConversion) -> Result<()> {
     }
 }
 
-/// An error in the key of an utterance that the output has no way to write.
+/// The error for a key that the output format cannot represent.
 fn refuse_key(key: &[u8], format: &str, detail: &str) -> Error {
     let key = quoted(key);
     Error::data(format!("The key '{key}' cannot be written {format}.")).with_detail(detail).for_key(key)

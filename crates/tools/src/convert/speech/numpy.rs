@@ -1,4 +1,4 @@
-//! Writing NumPy archives of utterances.
+//! Writes NumPy archives of utterances.
 
 use super::features::Utterance;
 use super::refuse_key;
@@ -34,7 +34,7 @@ impl NpzWriter {
         self.member(key)
     }
 
-    /// Writes what is in `bytes` as a member.
+    /// Writes `bytes` as a member.
     fn member(&mut self, key: &[u8]) -> Result<()> {
         let name =
             std::str::from_utf8(key).ok().filter(|key| !key.contains('\0')).map(|key| format!("{key}.npy"));

@@ -1,4 +1,4 @@
-//! Conversions there and back, to the bit; `tests/kaldi` has what Kaldi's own code has written.
+//! Round trips, bit for bit; `tests/kaldi` has files that Kaldi's own code has written.
 
 use super::*;
 use std::fs;
@@ -27,7 +27,7 @@ impl Folder {
         path
     }
 
-    /// The script of the utterances u1 to u5 in a file of `tests/htk/data`.
+    /// Writes a script of the utterances u1 to u5 in a file of `tests/htk/data`.
     fn script(&self, archive: &str) -> String {
         let ranges = [(0, 6), (7, 11), (12, 20), (21, 24), (25, 30)].into_iter().zip(1..);
         let lines =
@@ -35,7 +35,7 @@ impl Folder {
         self.write("in.scp", &lines.collect::<String>())
     }
 
-    /// From `input` to the file `output` of this folder, with a script beside it.
+    /// A conversion from `input` to the file `output` in this folder, with a script beside it.
     fn conversion(&self, input: &str, output: &str) -> SpeechConversion {
         SpeechConversion {
             input: input.into(),
@@ -59,7 +59,7 @@ fn bytes(path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn htk_features_come_back_from_kaldi_to_the_bit() {
+fn htk_features_round_trip_through_kaldi() {
     let expected = bytes("tests/htk/data/arch.mfc");
     // Big-endian, little-endian, compressed, with a checksum: the same values.
     for archive in ["arch.mfc", "arch_le.mfc", "arch_c.mfc", "arch_k.mfc"] {
@@ -82,7 +82,7 @@ fn htk_features_come_back_from_kaldi_to_the_bit() {
 }
 
 #[test]
-fn features_of_kaldi_come_back_from_htk_to_the_byte() {
+fn kaldi_features_round_trip_through_htk() {
     let folder = Folder::new();
     let to_htk = folder.conversion("tests/kaldi/float.ark", "x.mfc");
     run(kaldi_to_htk, &to_htk, 3);
@@ -95,7 +95,7 @@ fn features_of_kaldi_come_back_from_htk_to_the_byte() {
 }
 
 #[test]
-fn labels_of_kaldi_come_back_from_mlf_and_text_to_the_byte() {
+fn kaldi_labels_round_trip_through_mlf_and_text() {
     let folder = Folder::new();
     let to_mlf = folder.conversion("tests/kaldi/labels.scp", "x.mlf");
     run(kaldi_to_mlf, &to_mlf, 3);
@@ -119,13 +119,14 @@ fn labels_of_kaldi_come_back_from_mlf_and_text_to_the_byte() {
 }
 
 #[test]
-fn labels_with_a_list_of_states_come_back() {
+fn labels_with_a_state_list_round_trip() {
     let folder = Folder::new();
     let states = Some("tests/htk/data/state.list".to_owned());
     let mut to_kaldi = folder.conversion("tests/htk/data/lab.mlf", "x.ark");
     to_kaldi.states.clone_from(&states);
     run(mlf_to_kaldi, &to_kaldi, 5);
-    // Two bytes of a header, a byte and a number of 4 bytes, and 5 bytes for each class; in front of it a key and a blank.
+    // Each object has a key and a blank, two bytes of a header, a byte and a 4-byte number, and 5
+    // bytes for each class.
     let classes = bytes(&to_kaldi.output);
     let found: Vec<u8> = classes[10..45].chunks(5).map(|number| number[1]).collect();
     assert_eq!(found, [0, 0, 0, 1, 1, 1, 2]);
@@ -138,7 +139,7 @@ fn labels_with_a_list_of_states_come_back() {
     );
 }
 
-/// The members of an archive of NumPy's, by the list at its end: name and content.
+/// Returns names and contents of the members of a NumPy archive, from the directory at its end.
 fn members(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
     let number = |at: usize, size: usize| {
         archive[at..at + size].iter().rev().fold(0, |all, &byte| all << 8 | usize::from(byte))
@@ -193,7 +194,7 @@ fn arrays_of_numpy_have_shape_and_values() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_an_error_and_leaves_no_file() {
+fn failed_conversions_leave_no_file() {
     let folder = Folder::new();
     let one_hot = folder.write("two.ctf", "a |labels 1:1\na |labels 1:1 2:1\n");
     let no_id = folder.write("id.ctf", "|labels 1:1\n");

@@ -1,4 +1,4 @@
-//! The one-hot stream of a text file (CTF), sequence by sequence.
+//! Reads a one-hot stream of a text file (CTF), sequence by sequence.
 
 use crate::convert::lines::Lines;
 use cntk_reader_core::file::DataFile;
@@ -6,14 +6,15 @@ use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
-/// Reads the sequences of a text file in one stream. Lines are divided as the script `ctf2bin.py` divides them: an id, and
-/// items that begin with `|`. A line without an id belongs to the sequence of the line before.
+/// Reads one stream of the sequences of a text file. Lines are split like in the script
+/// `ctf2bin.py`: an id, and items that begin with `|`. A line without an id belongs to the sequence
+/// of the line before.
 pub struct OneHotText<'a> {
     file: &'a DataFile,
     stream: &'a str,
     input: Lines<'a>,
     line: Vec<u8>,
-    /// Bytes and lines that are read.
+    /// Numbers of bytes and lines read so far.
     pub bytes: u64,
     number: u64,
     /// Whether `line` is the first of the next sequence.
@@ -34,7 +35,8 @@ impl<'a> OneHotText<'a> {
         })
     }
 
-    /// The next sequence: its id goes to `key`, its classes to `classes`. False at the end.
+    /// Reads the next sequence: its id into `key`, its classes into `classes`. Returns false at the
+    /// end.
     pub fn next(&mut self, key: &mut Vec<u8>, classes: &mut Vec<u16>) -> Result<bool> {
         classes.clear();
         let mut begun = false;
@@ -84,7 +86,7 @@ impl<'a> OneHotText<'a> {
         Ok(begun)
     }
 
-    /// Reads the next line. False at the end.
+    /// Reads the next line. Returns false at the end.
     fn read(&mut self) -> Result<bool> {
         let count = self.input.read(&mut self.line)?;
         self.bytes += count as u64;
@@ -93,7 +95,7 @@ impl<'a> OneHotText<'a> {
     }
 }
 
-/// The class of a one-hot sample, dense or sparse.
+/// Returns the class of a one-hot sample, dense or sparse.
 fn class<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     let mut found = None;
     for (number, word) in words.enumerate() {

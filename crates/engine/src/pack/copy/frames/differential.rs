@@ -1,4 +1,5 @@
-//! Random frames, labels and binary data through all packers, compared with what each column is by definition.
+//! Packs random frames, labels and binary data with all packers, and compares each column with its
+//! definition.
 
 use crate::pack::test_feed::{Data, TestFeed, info};
 use crate::pack::{Minibatch, PackConfig, Packer, SequencePacker, StreamMinibatch, TruncatedPacker};
@@ -10,7 +11,7 @@ use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// A source of numbers that is the same in each run.
+/// A deterministic random number generator.
 struct Random(u32);
 
 impl Random {
@@ -23,11 +24,11 @@ impl Random {
 /// How the sequences of a stream are stored.
 #[derive(Clone)]
 enum Kind {
-    /// Most sequences have this encoding, others another one, and some are dense.
+    /// Most sequences have this encoding, some have a different one, and some are dense.
     Frames(Arc<FrameSpec>),
     /// A dense sequence of values of full width.
     Plain,
-    /// One class of a sample, or two where `single` does not hold; `form` is not decimal.
+    /// One class per sample, or two unless `single`; `form` is not decimal.
     Labels {
         form: ValueForm,
         narrow: bool,
@@ -36,13 +37,13 @@ enum Kind {
     Binary,
 }
 
-/// One stream of one sequence: as it is stored, and as the numbers of each of its samples.
+/// One stream of one sequence, in storage format and as plain numbers for each sample.
 #[derive(Clone)]
 struct Stored {
     kind: Kind,
     samples: u32,
     first: u32,
-    /// One byte off its alignment, as are `indices`.
+    /// One byte off its alignment, like `indices`.
     values: Vec<u8>,
     indices: Vec<u8>,
     offsets: Vec<u32>,
@@ -91,7 +92,7 @@ fn random_spec(random: &mut Random) -> FrameSpec {
     FrameSpec { dim, encoding: random_encoding(random, dim), left, right }
 }
 
-/// A stored number of an encoding: its bytes, and what it stands for in a stream of `f32` and of `f64`.
+/// Returns a random number in an encoding: its bytes, and its value in a stream of `f32` or `f64`.
 fn random_number(random: &mut Random, encoding: &FrameEncoding, place: usize) -> (Vec<u8>, f64) {
     let number = (random.below(20_000) as f64 - 10_000.0) / 3.0;
     match encoding {
@@ -115,7 +116,7 @@ fn random_number(random: &mut Random, encoding: &FrameEncoding, place: usize) ->
 }
 
 fn random_frames(random: &mut Random, spec: &Arc<FrameSpec>, samples: u32, size: usize) -> Stored {
-    // Some sequences are one frame that is repeated, some begin in the middle of what is stored.
+    // Some sequences repeat a single frame, some begin in the middle of the stored frames.
     let frames = if random.below(3) == 0 { 1 } else { 1 + random.below(2 * samples as usize) };
     let first = random.below(frames + 1);
     let mut values = vec![0];
@@ -200,7 +201,7 @@ fn random_bytes(random: &mut Random, samples: u32) -> Stored {
     Stored { kind: Kind::Binary, samples, first: 0, values, indices: vec![0], offsets: Vec::new(), expected }
 }
 
-/// Some streams, and how each is stored.
+/// Returns some streams, and the storage format of each.
 fn random_streams(random: &mut Random, binary: bool) -> (Vec<StreamInfo>, Vec<Kind>) {
     let count = 1 + random.below(3);
     (0..count + usize::from(binary))
@@ -225,7 +226,8 @@ fn random_streams(random: &mut Random, binary: bool) -> (Vec<StreamInfo>, Vec<Ki
         .unzip()
 }
 
-/// Sequences of these lengths, by stream. `equal`: all streams have the first one's length.
+/// Returns sequences of these lengths, by stream. With `equal`, all streams have the first one's
+/// length.
 fn random_sequences(
     random: &mut Random,
     streams: &[StreamInfo],
@@ -269,7 +271,7 @@ fn feed(streams: &[StreamInfo], sequences: &[Vec<Stored>], per_chunk: usize) -> 
     feed
 }
 
-/// The numbers of a column as [`Stored::expected`] has them.
+/// Returns the numbers of a column in the format of [`Stored::expected`].
 fn column(stream: &StreamMinibatch, column: usize) -> Vec<f64> {
     fn of<T: Element + Into<f64>>(stream: &StreamMinibatch, column: usize) -> Vec<f64> {
         let size = stream.sample_size();
@@ -287,7 +289,7 @@ fn column(stream: &StreamMinibatch, column: usize) -> Vec<f64> {
     }
 }
 
-/// Compares all columns of a minibatch with the sequences that its keys number.
+/// Compares all columns of a minibatch with the sequences given by its keys.
 fn compare(minibatch: &Minibatch, streams: &[StreamInfo], sequences: &[Vec<Stored>]) {
     for (number, (info, stream)) in streams.iter().zip(&minibatch.streams).enumerate() {
         let (steps, lanes) = (stream.layout.steps, stream.layout.lanes);
@@ -330,7 +332,8 @@ fn compare(minibatch: &Minibatch, streams: &[StreamInfo], sequences: &[Vec<Store
     }
 }
 
-/// Packs all sequences; returns how many were seen, those of truncated minibatches as often as they are parts.
+/// Packs all sequences. Returns the number of sequences seen, counting each part in truncated
+/// minibatches.
 fn pack_all(packer: &mut dyn Packer, streams: &[StreamInfo], sequences: &[Vec<Stored>]) -> usize {
     let feed = &mut feed(streams, sequences, 3);
     let mut seen = 0;
@@ -389,7 +392,7 @@ proptest! {
         prop_assert!(pack_all(&mut packer, &streams, &sequences) >= lengths.len());
     }
 
-    /// Whole sequences and their samples one by one are the same columns.
+    /// Whole sequences and their individual samples must give the same columns.
     #[test]
     fn samples_are_parts_of_their_sequences(seed in any::<u32>(), length in 1..9u32) {
         let random = &mut Random(seed);

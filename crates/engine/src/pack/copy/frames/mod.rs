@@ -1,21 +1,16 @@
-//! Making samples of stored frames: frames are decoded on their way into the minibatch, each into all samples that have it.
+//! Assembles samples from stored frames. Each frame is decoded directly into all samples of the
+//! minibatch that contain it.
 //!
-//! Decoding costs little beside writing. Measured on one thread with AVX2, in GB/s written, with frames of 40 values that
-//! lie in the last-level cache; beside them copying as many plain values with `memcpy`:
-//!
-//! | context | | swapped floats | `Linear` | `memcpy` |
-//! | --- | --- | ---: | ---: | ---: |
-//! | none | sequences in 8 lanes | 21 | 14 | 19 |
-//! | none | random frames | 5.8 | 6.9 | 9.5 |
-//! | 5:5 | sequences in 8 lanes | 35 | 31 | 29 |
-//! | 5:5 | random frames | 19 | 14 | 21 |
+//! Decoding is cheap compared with writing: with AVX2, throughput is 60 to 120 % of a `memcpy` of
+//! the same number of plain values.
 
 use super::Columns;
 use super::prefetch::{Prefetch, Prefetcher, values, worthwhile};
 use cntk_reader_core::cpu::processor::{InstructionSet, Processor, dispatch};
 use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView, SequenceView, ViewKind};
 
-/// Evaluates an expression in which `$decoder` is the decoder of an encoding into values of `$element` bytes.
+/// Evaluates an expression in which `$decoder` is the decoder of an encoding into values of
+/// `$element` bytes.
 macro_rules! with_decoder {
     ($encoding:expr, $element:expr, $decoder:ident => $body:expr) => {
         match ($encoding, $element) {
@@ -63,9 +58,9 @@ macro_rules! with_decoder {
     };
 }
 
-/// Writes samples `from .. from + count` of a sequence whose frames are `stored`, with `element` bytes a value. Values of a
-/// column that no frame fills become 0. The view must have passed [`check::sizes`](crate::pack::check::sizes) for samples of
-/// `columns.column` bytes.
+/// Writes samples `from .. from + count` of a sequence whose frames are `stored`, with `element`
+/// bytes per value. Values of a column not covered by frames become 0. The view must have passed
+/// [`check::sizes`](crate::pack::check::sizes) for samples of `columns.column` bytes.
 pub(super) fn run(
     out: &mut [u8],
     columns: Columns,
@@ -80,21 +75,22 @@ pub(super) fn run(
     with_decoder!(&view.spec.encoding, element, decoder => write(Processor::detect(), out, decoder, samples));
 }
 
-/// Writes sequences of one sample each to columns of `column` bytes that follow one another, up to the first sequence that is
-/// stored otherwise than the first one. Returns the number of sequences that were written: 0 only if the first one does not
-/// consist of frames. The views must have passed [`check::sizes`](crate::pack::check::sizes).
+/// Writes sequences of one sample each to consecutive columns of `column` bytes, up to the first
+/// one with a different encoding. Returns the number of sequences written: 0 only if the first one
+/// does not consist of frames. The views must have passed
+/// [`check::sizes`](crate::pack::check::sizes).
 pub(super) fn one_step(out: &mut [u8], column: usize, element: usize, views: &[SequenceView<'_>]) -> usize {
     let Some(ViewKind::Frames(first)) = views.first().map(|view| &view.kind) else { return 0 };
     with_decoder!(&first.spec.encoding, element, decoder => write_each(Processor::detect(), out, decoder, column, views))
 }
 
-/// A run of samples of one sequence, and where they go.
+/// A run of samples of one sequence, and their destination.
 #[derive(Clone, Copy)]
 struct Samples<'a> {
-    /// All stored frames of the sequence: one at least.
+    /// All stored frames of the sequence, at least one.
     stored: &'a [u8],
     spec: &'a FrameSpec,
-    /// The frame that is the middle of the first sample. It may lie after the last stored frame.
+    /// The middle frame of the first sample. May lie past the last stored frame.
     middle: usize,
     /// Number of samples.
     count: usize,
@@ -113,7 +109,8 @@ fn write_with<D: Decoder, S: InstructionSet>(_: S, out: &mut [u8], decoder: D, s
     let (frame, written) = (spec.dim * D::STORED, spec.dim * D::VALUE);
     let (filled, last) = (spec.filled() * D::VALUE, stored.len() - frame);
     if filled == written && written == stride {
-        // Samples without context lie in the minibatch as they are stored. Those past the last frame are the last frame.
+        // Samples without context are contiguous, as in storage. Past the end, the last frame is
+        // repeated.
         let inside = (stored.len() / frame).saturating_sub(middle).min(count);
         let (run, rest) = out[first..][..count * stride].split_at_mut(inside * stride);
         if inside > 0 {
@@ -128,9 +125,9 @@ fn write_with<D: Decoder, S: InstructionSet>(_: S, out: &mut [u8], decoder: D, s
     for sample in 1..count {
         let at = first + sample * stride;
         if filled > written {
-            // All frames but the last one are those of the sample before, which the nearest cache still has. With a context of
-            // 5:5 this is faster than decoding all frames of each sample: by a quarter for swapped floats (40 instead of 32
-            // GB/s of 40 values a frame), nearly twice as fast for `Linear` (41 instead of 22 GB/s).
+            // Copy all frames but the last from the previous sample, which is still in the L1
+            // cache. With a context of 5:5, this is 25 % (swapped floats) to 85 % (`Linear`) faster
+            // than decoding.
             let before = at - stride;
             out.copy_within(before + written..before + filled, at);
         }
@@ -142,7 +139,8 @@ fn write_with<D: Decoder, S: InstructionSet>(_: S, out: &mut [u8], decoder: D, s
 }
 
 dispatch! {
-    /// Writes sequences of one sample each, as long as `decoder` is theirs; returns their number.
+    /// Writes sequences of one sample each, up to the first one that needs another decoder. Returns
+    /// their number.
     fn write_each<D: Decoder>(out: &mut [u8], decoder: D, column: usize, views: &[SequenceView<'_>]) -> usize
         = write_each_with;
 }
@@ -169,7 +167,7 @@ fn write_each_with<D: Decoder, S: InstructionSet>(
     views.len()
 }
 
-/// Writes one sample, whose column is `target`.
+/// Writes one sample to the column `target`.
 #[inline(always)]
 fn write_sample<D: Decoder>(decoder: D, target: &mut [u8], stored: &[u8], spec: &FrameSpec, middle: usize) {
     let frame = spec.dim * D::STORED;
@@ -180,7 +178,7 @@ fn write_sample<D: Decoder>(decoder: D, target: &mut [u8], stored: &[u8], spec: 
         decoder.decode(target, &stored[(middle - spec.left) * frame..end], spec);
         return;
     }
-    // Frames before the first one are the first one, those after the last one the last one.
+    // The first and last frames are repeated before the beginning and past the end.
     let last = stored.len() - frame;
     for (number, target) in target.chunks_exact_mut(spec.dim * D::VALUE).enumerate() {
         let from = middle.saturating_add(number).saturating_sub(spec.left).saturating_mul(frame).min(last);
@@ -188,7 +186,7 @@ fn write_sample<D: Decoder>(decoder: D, target: &mut [u8], stored: &[u8], spec: 
     }
 }
 
-/// Zeroes what frames leave of a column, which is nothing nearly always.
+/// Zeroes the part of a column not covered by frames, which is almost always empty.
 #[inline(always)]
 fn zero(rest: &mut [u8]) {
     if !rest.is_empty() {
@@ -196,21 +194,21 @@ fn zero(rest: &mut [u8]) {
     }
 }
 
-/// How stored values become values of the minibatch.
+/// Converts stored values to values of the minibatch.
 trait Decoder: Copy {
-    /// Bytes of a stored value.
+    /// Size of a stored value in bytes.
     const STORED: usize;
-    /// Bytes of a value in the minibatch.
+    /// Size of a value in the minibatch in bytes.
     const VALUE: usize;
 
-    /// Whether this is the decoder of an encoding.
+    /// Whether this is the decoder for an encoding.
     fn is_for(self, encoding: &FrameEncoding) -> bool;
 
-    /// Decodes whole frames. `target` has room for exactly the values that are in `stored`.
+    /// Decodes whole frames. `target` has room for exactly the values in `stored`.
     fn decode(self, target: &mut [u8], stored: &[u8], spec: &FrameSpec);
 }
 
-/// Values that are stored as they are in the minibatch, of `N` bytes.
+/// Values of `N` bytes that are copied unchanged.
 #[derive(Clone, Copy)]
 struct Same<const N: usize>;
 
@@ -229,7 +227,7 @@ impl<const N: usize> Decoder for Same<N> {
     }
 }
 
-/// Values that are converted one by one, from `A` bytes to `B` bytes.
+/// Values that are converted individually, from `A` bytes to `B` bytes.
 #[derive(Clone, Copy)]
 struct Each<C, const A: usize, const B: usize>(C);
 
@@ -250,17 +248,17 @@ impl<C: Convert<A, B>, const A: usize, const B: usize> Decoder for Each<C, A, B>
     }
 }
 
-/// A conversion that does not depend on the value's place in its frame.
+/// A conversion that does not depend on the value's position in its frame.
 trait Convert<const A: usize, const B: usize>: Copy {
     fn is_for(encoding: &FrameEncoding) -> bool;
     fn convert(self, stored: [u8; A]) -> [u8; B];
 }
 
-/// From native byte order.
+/// Converts from native byte order.
 #[derive(Clone, Copy)]
 struct Native;
 
-/// From the other byte order.
+/// Converts from the opposite byte order.
 #[derive(Clone, Copy)]
 struct Swapped;
 
@@ -343,7 +341,7 @@ where
     }
 }
 
-/// A decoded value that becomes one of `B` bytes in the minibatch.
+/// Converts a decoded value to `B` bytes in the minibatch.
 trait Value<const B: usize> {
     fn value(self) -> [u8; B];
 }

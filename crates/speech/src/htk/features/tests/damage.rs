@@ -1,10 +1,10 @@
-//! Damaged script and feature files are errors or other data, never more.
+//! Damaged script and feature files must cause errors or different data, nothing worse.
 
 use super::*;
 use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
-/// What is done to the bytes of a file.
+/// A change of a file's bytes.
 #[derive(Debug, Clone)]
 enum Damage {
     Set(prop::sample::Index, u8),
@@ -49,7 +49,8 @@ fn apply(damage: &[Damage], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Opens and reads; an error must say where. Memory stays within what the files have.
+/// Opens and reads everything. Errors must have a location, and memory must stay within the files'
+/// sizes.
 fn check(options: &HtkFeatureOptions) -> std::result::Result<(), TestCaseError> {
     let opened = match open(options) {
         Ok(opened) => opened,
@@ -65,7 +66,7 @@ fn check(options: &HtkFeatureOptions) -> std::result::Result<(), TestCaseError> 
         ),
         Err(error) => prop_assert!(error.location().file.is_some(), "{error}"),
     }
-    // A damaged range of an utterance up to the length of a chunk is not compared with its file beforehand.
+    // Damaged ranges up to the length of a chunk are not compared with the file beforehand.
     prop_assert!(opened.memory().chunks < 100_000_000);
     Ok(())
 }

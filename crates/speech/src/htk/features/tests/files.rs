@@ -1,4 +1,4 @@
-//! Files of all sorts in one chunk, and files that change.
+//! Mixed files in one chunk, and files that change.
 
 use super::*;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
@@ -27,7 +27,7 @@ fn byte_orders_and_compression_may_differ_between_files() {
 }
 
 #[test]
-fn archives_are_read_in_parts_and_whatever_their_order() {
+fn archives_are_read_in_parts_in_any_order() {
     let (_folder, path) = folder();
     let archive = write(&path, "a.mfc", feature_file(60_000, 16));
     let mut ranges: Vec<(u32, u32)> = (0..600).map(|number| (number * 100, number * 100 + 99)).collect();
@@ -44,7 +44,7 @@ fn archives_are_read_in_parts_and_whatever_their_order() {
 }
 
 #[test]
-fn more_archives_than_are_kept_open_are_read() {
+fn archives_beyond_the_open_limit_are_read() {
     let (_folder, path) = folder();
     let archives: Vec<String> =
         (0..90).map(|number| write(&path, &format!("{number}.mfc"), feature_file(number + 3, 3))).collect();
@@ -60,7 +60,7 @@ fn more_archives_than_are_kept_open_are_read() {
 }
 
 #[test]
-fn the_first_failure_of_a_chunk_is_reported() {
+fn first_failure_of_a_chunk_is_reported() {
     let (_folder, path) = folder();
     let archive = write(&path, "a.mfc", feature_file(100, 3));
     let ranges = ["[0,9]", "[10,19]", "[20,100]", "[0,200]", "[1,1]"];
@@ -69,7 +69,8 @@ fn the_first_failure_of_a_chunk_is_reported() {
     let error = failure(&options(&script));
     let expected = format!("open: end frame exceeds archive's total number of frames 100 in '{archive}'");
     assert_eq!((error.message(), error.location().key.as_deref()), (expected.as_str(), Some("u2")));
-    // The file is cut within the first two utterances, which are read before the third one's range is checked.
+    // The file is truncated within the first two utterances, which are read before the range of the
+    // third is checked.
     std::fs::write(&archive, &feature_file(100, 3)[..12 + 15 * 12]).expect("writing");
     let error = failure(&options(&script));
     assert_eq!(
@@ -79,7 +80,7 @@ fn the_first_failure_of_a_chunk_is_reported() {
 }
 
 #[test]
-fn a_file_that_shrinks_is_an_error_with_its_place() {
+fn shrunken_file_is_an_error_with_location() {
     let (_folder, path) = folder();
     let archive = write(&path, "a.mfc", feature_file(100, 3));
     let script = write(&path, "a.scp", format!("u1={archive}[0,9]\nu2={archive}[10,99]\n"));
@@ -100,7 +101,7 @@ fn a_file_that_shrinks_is_an_error_with_its_place() {
 }
 
 #[test]
-fn reading_survives_faults_that_pass() {
+fn reading_survives_transient_faults() {
     let (_folder, path) = folder();
     let archive = write(&path, "a.mfc", feature_file(100, 3));
     let script = write(&path, "a.scp", format!("u1={archive}[0,99]\n"));
@@ -122,7 +123,7 @@ fn reading_survives_faults_that_pass() {
 fn long_ranges_are_compared_with_their_files_first() {
     let (_folder, path) = folder();
     let mut bytes = feature_file(3, 3);
-    // A file that claims to have 2147483647 frames, and one that claims to have -1, which CNTK takes for enormous.
+    // Files that claim 2147483647 frames, and -1, which CNTK takes for enormous.
     for claimed in [0x7fff_ffff_u32, 0xffff_ffff] {
         bytes[..4].copy_from_slice(&claimed.to_be_bytes());
         let archive = write(&path, "a.mfc", &bytes);
@@ -136,7 +137,7 @@ fn long_ranges_are_compared_with_their_files_first() {
         let script = write(&path, "a.scp", format!("u1={archive}[0,2]\n"));
         assert_eq!(read_all(&options(&script)).expect("an utterance").len(), 1);
     }
-    // The range of all numbers, and a file that becomes shorter after it was opened.
+    // The range of all numbers, and a file that shrinks after it was opened.
     let archive = write(&path, "a.mfc", feature_file(100_000, 3));
     let script = write(&path, "a.scp", format!("u1={archive}[0,1]\nu2={archive}[0,-1]\n"));
     let expected = format!("open: end frame exceeds archive's total number of frames 100000 in '{archive}'");
@@ -150,9 +151,9 @@ fn long_ranges_are_compared_with_their_files_first() {
     assert_eq!(opened.memory().chunks, 0);
 }
 
-/// CNTK opens an archive that is cut off, and fails where the frames are needed that it lacks.
+/// CNTK opens a truncated archive and fails only when missing frames are needed.
 #[test]
-fn an_archive_that_is_cut_off_withholds_no_other_chunk() {
+fn truncated_archive_leaves_other_chunks_readable() {
     let (_folder, path) = folder();
     let whole = feature_file(90_001, 3);
     let cut = write(&path, "a.mfc", &whole[..whole.len() - 1]);
@@ -177,7 +178,7 @@ fn an_archive_that_is_cut_off_withholds_no_other_chunk() {
 #[test]
 fn many_values_are_compared_with_their_files_first() {
     let (_folder, path) = folder();
-    // Frames of 6.8 KB, of which there are three; the header and the script claim as many as a chunk usually has.
+    // Three frames of 6.8 KB; the header and the script claim a usual chunk's number.
     let mut bytes = feature_file(3, 1700);
     bytes[..4].copy_from_slice(&200_000_u32.to_be_bytes());
     let archive = write(&path, "a.mfc", &bytes);
@@ -186,7 +187,7 @@ fn many_values_are_compared_with_their_files_first() {
     let error = opened.load(0).err().expect("an error");
     assert_eq!(error.message(), "error reading from file: Success");
     assert_eq!((error.location().offset, error.location().key.as_deref()), (Some(20_412), Some("u2")));
-    // Nothing was reserved for 612 MB.
+    // No memory was reserved for the claimed 612 MB.
     assert_eq!(opened.memory().chunks, 0);
 }
 

@@ -1,4 +1,4 @@
-//! The deserializer as the reader uses it.
+//! Tests of the deserializer as used by the reader.
 
 mod damage;
 mod files;
@@ -16,7 +16,7 @@ use cntk_reader_core::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folder of committed inputs. `arch.mfc` there has 31 frames of 5 utterances; see [`frame`].
+/// Folder of committed inputs. Its `arch.mfc` has 31 frames of 5 utterances; see [`frame`].
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/htk/data");
 
 /// Options for a script file of [`DATA`], or for a path.
@@ -32,7 +32,7 @@ fn open(options: &HtkFeatureOptions) -> Result<HtkFeatureDeserializer> {
 /// Key and samples of an utterance.
 type Utterance = (String, Vec<Vec<f32>>);
 
-/// All utterances of all chunks.
+/// Reads all utterances of all chunks.
 fn read(opened: &HtkFeatureDeserializer) -> Result<Vec<Utterance>> {
     let mut utterances = Vec::new();
     for chunk in 0..opened.chunks().len() as u32 {
@@ -54,12 +54,12 @@ fn read(opened: &HtkFeatureDeserializer) -> Result<Vec<Utterance>> {
     Ok(utterances)
 }
 
-/// Opens and reads all.
+/// Opens and reads everything.
 fn read_all(options: &HtkFeatureOptions) -> Result<Vec<Utterance>> {
     read(&open(options)?)
 }
 
-/// The samples of a view, made one value after the other.
+/// Computes the samples of a view, one value at a time.
 fn samples(view: &SequenceView<'_>, sample_size: usize) -> Vec<Vec<f32>> {
     let frames = match view.kind {
         ViewKind::Dense => {
@@ -101,47 +101,47 @@ fn samples(view: &SequenceView<'_>, sample_size: usize) -> Vec<Vec<f32>> {
     (0..view.samples as usize).map(sample).collect()
 }
 
-/// A frame of `arch.mfc`: number `f` of utterance `u`, which counts from 1.
+/// Returns frame `f` of utterance `u` (from 1) of `arch.mfc`.
 fn frame(u: u32, f: u32) -> Vec<f32> {
     (0..3).map(|k| (1000 * u + 10 * f + k) as f32).collect()
 }
 
-/// The frames of an utterance of `arch.mfc`.
+/// Returns the frames of an utterance of `arch.mfc`.
 fn frames(u: u32, count: u32) -> Vec<Vec<f32>> {
     (0..count).map(|f| frame(u, f)).collect()
 }
 
-/// What `feat.scp` says.
+/// Returns the utterances of `feat.scp`.
 fn plain() -> Vec<Utterance> {
     [7, 5, 9, 4, 6].into_iter().zip(1..).map(|(count, u)| (format!("u{u}"), frames(u, count))).collect()
 }
 
-/// The message of an error, with `DATA` for the folder of inputs.
+/// Returns an error's message, with `DATA` for the folder of inputs.
 fn message(error: &Error) -> String {
     error.message().replace(DATA, "DATA")
 }
 
-/// The error of reading all.
+/// Returns the error of reading everything.
 #[track_caller]
 fn failure(options: &HtkFeatureOptions) -> Error {
     read_all(options).expect_err("an error")
 }
 
-/// A folder that is removed at the end, and its path.
+/// Creates a temporary folder. Returns it and its path.
 fn folder() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("text").to_owned();
     (folder, path)
 }
 
-/// Writes a file into a folder, and gives its path.
+/// Writes a file into a folder. Returns its path.
 fn write(folder: &str, name: &str, content: impl AsRef<[u8]>) -> String {
     let path = format!("{folder}/{name}");
     std::fs::write(&path, content).expect("writing");
     path
 }
 
-/// A big-endian file of kind 9: the given frames of `dim` values each, with the numbers 0, 1, 2 ... as values.
+/// Builds a big-endian file of kind 9 with `dim` values per frame and the values 0, 1, 2 ...
 fn feature_file(frames: u32, dim: u16) -> Vec<u8> {
     let mut bytes = [frames.to_be_bytes(), 100_000u32.to_be_bytes()].concat();
     bytes.extend((dim * 4).to_be_bytes());

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::htk::features::script::{Rules, Script};
-use crate::htk::features::table::Table;
+use crate::htk::features::table::UtteranceTable;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::{InFrameMode, Joinable};
 use cntk_reader_core::runtime::log::Level;
 
-/// The samples that a window of `left` frames before and `right` frames after makes of frames.
+/// Returns the samples for a window of `left` frames before and `right` frames after.
 fn windows(frames: &[Vec<f32>], left: usize, right: usize) -> Vec<Vec<f32>> {
     let last = frames.len() - 1;
     let sample = |t: usize| {
@@ -32,7 +32,7 @@ fn windows_stay_within_their_utterance() {
             assert_eq!(read(&opened).expect("utterances"), with_windows(left, right), "{dim} {context:?}");
         }
     }
-    // The example of frames 0, 5 and 6.
+    // The documented example: frames 0, 5 and 6.
     let first = &with_windows(1, 2)[0].1;
     let middle = |t: usize| first[t].iter().step_by(3).copied().collect::<Vec<f32>>();
     assert_eq!(middle(0), [1000.0, 1000.0, 1010.0, 1020.0]);
@@ -51,7 +51,7 @@ fn samples_larger_than_their_frames_end_with_zeros() {
 }
 
 #[test]
-fn dimensions_that_do_not_fit_are_refused() {
+fn mismatched_dimensions_are_rejected() {
     let multiple = "HTKDeserializer: model vector size is not multiple of input features";
     let symmetry = "HTKDeserializer: neighbor expansion of input features to '2' is not symmetrical";
     let none = "HTKDeserializer: neighbor expansion of input features to '0' is not symmetrical";
@@ -68,7 +68,7 @@ fn dimensions_that_do_not_fit_are_refused() {
         let error = open(&HtkFeatureOptions { dim, context, ..options("feat.scp") }).err().expect("an error");
         assert_eq!((error.message(), error.class()), (expected, ExceptionClass::Runtime));
         assert!(
-            error.detail().contains(&format!("'dim' is {dim}, and a frame of the first file has 3 values"))
+            error.detail().contains(&format!("'dim' is {dim}, but a frame of the first file has 3 values"))
         );
     }
     for (dim, context) in [(u64::MAX, (1, 1)), (u64::MAX - 2, (0, 0)), (u64::MAX, (u32::MAX, u32::MAX))] {
@@ -78,7 +78,7 @@ fn dimensions_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn native_frames_without_context_are_samples_as_they_lie() {
+fn native_frames_without_context_need_no_conversion() {
     let is_dense = |options: &HtkFeatureOptions| {
         let chunk = open(options).expect("it opens").load(0).expect("it loads");
         let Loaded::Data(view) = chunk.sequence(0, 0) else { panic!("no data") };
@@ -122,7 +122,7 @@ fn expanded_utterances_have_one_frame_and_are_not_sliced() {
 }
 
 #[test]
-fn keys_are_numbers_or_hashes_where_the_corpus_says_so() {
+fn keys_are_numbers_or_hashes_if_the_corpus_says_so() {
     let open = |script: &str, corpus: Corpus| {
         HtkFeatureDeserializer::open(&options(script), &Arc::new(corpus), true)
     };
@@ -189,7 +189,7 @@ fn fingerprints_tell_keys_and_lengths_apart() {
 }
 
 #[test]
-fn memory_is_counted_for_as_long_as_it_is_held() {
+fn memory_is_counted_while_held() {
     let opened = open(&options("feat.scp")).expect("it opens");
     assert_eq!(opened.memory().chunks, 0);
     assert!(opened.memory().index > 5 * 16);
@@ -201,13 +201,13 @@ fn memory_is_counted_for_as_long_as_it_is_held() {
     assert_eq!(opened.memory().chunks, kept);
 }
 
-/// The lines that opening a script file logs.
+/// Returns the lines logged when a script file is opened.
 fn logged(script: &str, verbosity: i32) -> Vec<String> {
     let rules = Rules { prefix: "", max_frames: u32::MAX, expand: false };
     let mut lines = Vec::new();
     let script = Script::read(&options(script).scp_files, rules).expect("a script");
-    // It may fail; the lines are logged nevertheless.
-    let _ = Table::select(script, &Corpus::symbolic(), false, verbosity, &mut lines);
+    // It may fail; the lines are logged anyway.
+    let _ = UtteranceTable::select(script, &Corpus::symbolic(), false, verbosity, &mut lines);
     let shown = |(level, line): (Level, String)| {
         if level == Level::Warning { format!("WARNING: {line}") } else { line }
     };
@@ -215,7 +215,7 @@ fn logged(script: &str, verbosity: i32) -> Vec<String> {
 }
 
 #[test]
-fn log_lines_are_cntks() {
+fn log_lines_match_cntk() {
     let selected = |utterances: u32, chunks: u32, averages: &str| {
         format!(
             "HTKDeserializer: selected '{utterances}' utterances grouped into '{chunks}' chunks, average chunk size: \
@@ -224,7 +224,7 @@ fn log_lines_are_cntks() {
     };
     let duplicates = "WARNING: Number of duplicates is '2'. All duplicates will be dropped. Consider switching to \
                       numeric sequence ids.";
-    // CNTK does not say which they are.
+    // CNTK does not name them.
     let named = |file: &str| {
         let places = format!("line 1 of '{file}' and in line 3 of '{file}'");
         format!("{duplicates} The key 'u1' is in {places}: give each utterance a key of its own.")

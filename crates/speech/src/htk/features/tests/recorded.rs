@@ -1,13 +1,13 @@
-//! Outcomes that CNTK 2.7 was seen to have, for script files and feature files of every kind.
+//! Outcomes recorded from CNTK 2.7, for script files and feature files of every kind.
 
 use super::*;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::option::release::Release;
 use cntk_reader_core::sequence::SequenceId;
 
-/// Script files of which CNTK delivers this many utterances and frames.
+/// Script files, with the numbers of utterances and frames that CNTK delivers.
 #[test]
-fn script_files_deliver_as_many_utterances_as_in_cntk() {
+fn script_files_deliver_cntks_utterances() {
     let cases = [
         ("feat.scp", 5, 31),
         ("feat_dots.scp", 5, 31),
@@ -108,7 +108,7 @@ fn files_and_lines_fail_with_cntks_words() {
 }
 
 #[test]
-fn values_are_those_of_the_files() {
+fn values_match_the_files() {
     for script in ["feat.scp", "feat_dots.scp", "f_arch_le.scp", "f_arch_c.scp", "f_arch_k.scp", "s_crlf.scp"]
     {
         assert_eq!(read_all(&options(script)).expect("utterances"), plain(), "{script}");
@@ -187,13 +187,13 @@ fn long_utterances_are_left_out() {
     );
     let repeated = read_all(&options("s_alldup.scp")).expect_err("none");
     assert!(repeated.detail().starts_with("Every key appears more than once"), "{repeated}");
-    // A line that is left out registers no key, so it repeats none.
+    // A skipped line registers no key, so it repeats none.
     let limited = HtkFeatureOptions { max_sequence_size: 7, ..options("s_dup.scp") };
     assert_eq!(read_all(&limited).expect("utterances").len(), 3);
 }
 
 #[test]
-fn repeated_keys_and_long_utterances_together_have_a_reason_of_their_own() {
+fn repeated_keys_and_long_utterances_have_a_joint_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("a.scp");
     let archive = format!("{DATA}/arch.mfc");

@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::htk::features::script::{Rules, Script};
-use crate::htk::features::table::Table;
+use crate::htk::features::table::UtteranceTable;
 
-/// Utterances of the corpus that is read, and the size of each.
+/// Number of utterances, and frames and values of each.
 const UTTERANCES: u32 = 2000;
 const FRAMES: u32 = 500;
 const DIM: u16 = 40;
 
-/// Seconds that the processor has spent on this thread.
+/// Returns the CPU time of this thread in seconds.
 fn processor_time() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a time") / 1e9
 }
 
-/// The least of several times, in seconds: of the processor, so that other programs change little.
+/// Returns the minimum of several CPU times in seconds, which other programs hardly affect.
 fn best(mut work: impl FnMut()) -> f64 {
     let time = |()| {
         let before = processor_time();
@@ -25,7 +25,7 @@ fn best(mut work: impl FnMut()) -> f64 {
     [(); 7].map(time).into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Runs `work` on one thread, as a pool of one has it.
+/// Runs `work` on a pool of one thread.
 fn on_one_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread").install(work)
 }
@@ -55,8 +55,8 @@ fn opening() {
                 best(|| drop(Script::read(std::slice::from_ref(&script), rules).expect("a script")));
             let all = best(|| {
                 let script = Script::read(std::slice::from_ref(&script), rules).expect("a script");
-                let table =
-                    Table::select(script, &Corpus::symbolic(), false, 0, &mut Vec::new()).expect("a table");
+                let table = UtteranceTable::select(script, &Corpus::symbolic(), false, 0, &mut Vec::new())
+                    .expect("a table");
                 bytes = table.bytes();
             });
             [parsing * 1e3, all * 1e3]

@@ -1,10 +1,10 @@
-//! The index cache: its bytes, when it is used, and that no cache does harm.
+//! Tests of the index cache: its bytes, when it is used, and that no cache causes harm.
 
 use super::*;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-/// A copy of a label file in a folder of its own.
+/// A copy of a label file in a separate folder.
 struct Copy {
     _folder: tempfile::TempDir,
     path: String,
@@ -23,7 +23,7 @@ impl Copy {
         MlfOptions { files: vec![self.path.clone()], cache_index: true, ..options(&[]) }
     }
 
-    /// Labels of u1 to u5 with hashed keys.
+    /// Reads the labels of u1 to u5 with hashed keys.
     fn read(&self) -> Vec<Option<usize>> {
         self.try_read().expect("labels")
     }
@@ -49,7 +49,7 @@ impl Copy {
         Ok(found)
     }
 
-    /// Sets the time of the last change, in seconds from now.
+    /// Sets the modification time, in seconds from now.
     fn touch(&self, path: &str, seconds: i64) {
         let now = SystemTime::now();
         let change = Duration::from_secs(seconds.unsigned_abs());
@@ -65,11 +65,12 @@ fn word(bytes: &[u8], number: usize) -> u64 {
 }
 
 #[test]
-fn caches_have_cntks_bytes() {
+fn caches_match_cntk_byte_for_byte() {
     let copy = Copy::of("lab.mlf");
     assert_eq!(copy.read(), LENGTHS);
     let bytes = fs::read(&copy.cache).expect("a cache");
-    // CNTK reads the header and five records. The last one is this library's, of the data.
+    // CNTK reads the header and five records. The last record is an extension with the state of the
+    // data.
     assert_eq!(bytes.len(), 32 * 7);
     let data = fs::metadata(&copy.path).expect("the file");
     assert_eq!(&bytes[32 * 6..][..8], b"dataFile");
@@ -77,7 +78,7 @@ fn caches_have_cntks_bytes() {
     assert_eq!([0, 1, 2, 3].map(|number| word(&bytes, number)), [0x636e_746b_5f69_6478, 1, 5, 32]);
     assert_eq!([4, 5, 6, 7].map(|number| word(&bytes, number)), [0x59_6fe1, 7, 8, 69]);
     assert_eq!([8, 9, 10, 11].map(|number| word(&bytes, number)), [0x59_6fe2, 5, 77, 47]);
-    // Nothing else is left in the folder.
+    // No other files are left in the folder.
     let folder = std::path::Path::new(&copy.path).parent().expect("a folder");
     assert_eq!(fs::read_dir(folder).expect("a folder").count(), 2);
 }
@@ -94,7 +95,7 @@ fn caches_are_written_and_used_only_with_hashed_keys() {
     assert!(!fs::exists(&copy.cache).expect("an answer"));
 }
 
-/// Shortens the second utterance, and keeps the size of the file.
+/// Shortens the second utterance and keeps the size of the file.
 fn change_data(copy: &Copy) {
     let text =
         fs::read_to_string(&copy.path).expect("text").replace("300000 500000 aa_s2", "300000 400000 aa_s2");
@@ -116,16 +117,16 @@ fn caches_are_used_unless_they_are_older_than_the_data() {
 }
 
 #[test]
-fn caches_are_of_the_data_whose_state_they_record() {
+fn caches_must_match_the_recorded_state_of_the_data() {
     let copy = Copy::of("lab.mlf");
     copy.read();
     let fresh = fs::read(&copy.cache).expect("a cache");
-    // The data are others with an older time, as `cp -p` makes them.
+    // Different data with an older time, as `cp -p` would create.
     change_data(&copy);
     copy.touch(&copy.path, -10);
     assert_eq!(copy.read(), [Some(7), Some(4), Some(9), Some(4), Some(6)]);
     assert_ne!(fs::read(&copy.cache).expect("a cache"), fresh);
-    // CNTK's caches do not say which data they are of, and are used if they fit.
+    // CNTK's caches do not record the state of their data, and are used if they match.
     let bytes = fs::read(&copy.cache).expect("a cache");
     fs::write(&copy.cache, &bytes[..32 * 6]).expect("writing");
     copy.touch(&copy.path, -20);
@@ -165,7 +166,7 @@ fn caches_that_do_not_fit_are_replaced() {
 }
 
 #[test]
-fn no_change_of_a_byte_does_harm() {
+fn changed_bytes_cause_no_harm() {
     let copy = Copy::of("m_hdrmid.mlf");
     copy.read();
     let fresh = fs::read(&copy.cache).expect("a cache");
@@ -180,7 +181,7 @@ fn no_change_of_a_byte_does_harm() {
 }
 
 #[test]
-fn utterances_that_the_index_leaves_out_are_left_out_of_caches() {
+fn caches_omit_utterances_that_the_index_skips() {
     for (name, second) in [("m_noquote.mlf", None), ("m_empty.mlf", None), ("m_blank.mlf", Some(5))] {
         let copy = Copy::of(name);
         let expected = [Some(7), second, Some(9), Some(4), Some(6)];

@@ -1,4 +1,4 @@
-//! Random label files, well-formed and damaged, against a plain reading line by line.
+//! Random label files, well-formed and damaged, compared with a simple line-by-line reference.
 
 use super::super::parse::{self, Rules, Target};
 use super::super::ranges::{Columns, bounds, frame_range, usual_line};
@@ -15,12 +15,12 @@ use proptest::sample::select;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Of each key its length, and its labels unless it is invalid.
+/// For each key the length, and the labels unless the utterance is invalid.
 type Read = HashMap<String, (u32, Option<Vec<u16>>)>;
 
 const HEADER: &str = "#!MLF!#";
 
-/// What the index makes of an utterance.
+/// An utterance as seen by the index.
 #[derive(Debug, Clone, PartialEq)]
 enum Indexed {
     Utterance { key: String, offset: usize, size: usize, frames: u32 },
@@ -28,7 +28,7 @@ enum Indexed {
     Failed(String),
 }
 
-/// Lines with their offsets. The last one may lack its line break.
+/// Returns the lines with offsets, and whether each has a line break, which the last one may lack.
 fn lines(text: &str) -> Vec<(usize, &str, bool)> {
     let mut at = 0;
     let mut lines = Vec::new();
@@ -50,10 +50,10 @@ fn key_of(line: &str) -> Option<String> {
     Some(name.rsplit_once('.').map_or(name, |(before, _)| before).to_owned())
 }
 
-/// The index of a text, one line after the other.
+/// Indexes a text line by line.
 fn index(text: &str) -> Vec<Indexed> {
     let mut found = Vec::new();
-    // The offset of the key line, the key, and the last line that is not empty.
+    // The offset of the key line, the key, and the last nonempty line.
     let mut utterance: Option<(usize, Option<String>, Option<&str>)> = None;
     for (at, line, is_complete) in lines(text) {
         let Some((offset, key, last)) = &mut utterance else {
@@ -88,7 +88,7 @@ fn index(text: &str) -> Vec<Indexed> {
     found
 }
 
-/// The labels of an utterance: `None` if it is invalid, or CNTK's message.
+/// Returns the labels of an utterance, `None` if it is invalid, or CNTK's message.
 fn load(text: &str, offset: usize, frames: u32, states: &StateList) -> Result<Option<Vec<u16>>, String> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -120,7 +120,7 @@ fn load(text: &str, offset: usize, frames: u32, states: &StateList) -> Result<Op
     Ok((first == Some(0)).then_some(labels))
 }
 
-/// The same by the module's own code, with pieces of `size` bytes.
+/// Indexes with the module's code, in pieces of `size` bytes.
 fn index_in_pieces(path: &str, size: u64) -> Vec<Indexed> {
     let data = DataFile::open(path).expect("a file");
     let file = TextFile { file: &data, size: data.size().expect("a size"), columns: Columns::Blank };
@@ -156,7 +156,7 @@ fn index_in_pieces(path: &str, size: u64) -> Vec<Indexed> {
     found
 }
 
-/// A text of utterances, most of which are right, with lines of other kinds in between.
+/// Generates texts of mostly valid utterances, with other lines in between.
 fn texts() -> impl Strategy<Value = String> {
     let key =
         select(vec!["\"u1.lab\"", "\"*/u2.lab\"", "\"u3\"", "\"u4.lab\" ", "u5", "\"a.b.lab\"", "\"\""]);
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_finds_what_a_plain_reading_finds(text in texts()) {
+    fn index_matches_the_reference(text in texts()) {
         let expected = index(&text);
         let file = written(text.as_bytes());
         for size in [1, 5, 40, 1 << 20] {
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn utterances_give_what_a_plain_reading_gives(text in texts()) {
+    fn utterances_match_the_reference(text in texts()) {
         let states = StateList::read(&data("state.list")).expect("a list");
         for found in index(&text) {
             let Indexed::Utterance { offset, size, frames, .. } = found else { continue };
@@ -245,9 +245,9 @@ proptest! {
         }
     }
 
-    /// The whole way, over several chunks and files.
+    /// Tests the complete reader, over several chunks.
     #[test]
-    fn readers_get_what_a_plain_reading_gives(text in texts(), chunk_size in 1u64..400) {
+    fn readers_match_the_reference(text in texts(), chunk_size in 1u64..400) {
         let states = StateList::read(&data("state.list")).expect("a list");
         let mut expected = Read::new();
         let mut error = None;
@@ -297,7 +297,8 @@ proptest! {
             (Ok(found), None) => prop_assert_eq!(found, expected),
             (Err(_), Some(None)) => {}
             (Err(found), Some(Some(message))) => {
-                // A chunk's errors come before those of the next one, but all are found only if all chunks are read.
+                // A chunk's errors precede those of the next one, but only reading all chunks finds
+                // them all.
                 prop_assert!(found.message() == message || message.starts_with("Offset"), "{}", found);
             }
             (found, error) => prop_assert!(false, "{:?} instead of {:?}", found, error),
@@ -305,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(text in texts(), changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..9)) {
+    fn arbitrary_bytes_cause_no_harm(text in texts(), changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..9)) {
         let mut bytes = text.into_bytes();
         for (at, byte) in changes {
             let at = at % bytes.len();
@@ -319,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn usual_lines_are_read_as_all_others(
+    fn fast_path_matches_frame_range(
         numbers in proptest::collection::vec(
             prop_oneof![
                 0..20_u64,
@@ -346,7 +347,7 @@ proptest! {
                 let rest = text[before.len() + only.len()..].trim_start_matches(['\r', '\n']);
                 prop_assert_eq!(&text[next..], rest);
             }
-            // What is not usual is read by `frame_range`.
+            // Other lines are parsed by `frame_range`.
             Ok(range) => prop_assert!(after.len() < 16 || range.start > range.end || columns.contains('\r')),
             Err(_) => prop_assert!(usual.is_none()),
         }

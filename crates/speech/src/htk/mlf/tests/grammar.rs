@@ -1,4 +1,5 @@
-//! The grammar, line by line. What odd lines mean was asked of CNTK 2.7, unless CNTK dies of them.
+//! The grammar, line by line. The meaning of odd lines was tested with CNTK 2.7, unless CNTK
+//! crashes.
 
 use super::super::parse::{self, Failure, Invalid, Rules, Target};
 use super::super::ranges::{Columns, Flaw, FrameRange, bounds, frame_range};
@@ -10,7 +11,7 @@ fn states() -> StateList {
     StateList::from_text(b"a\nb\nc\n".to_vec()).expect("memory").expect("a list")
 }
 
-/// `0-3 1` for the frames 0 to 2 of class 1, or CNTK's message with the offset 9.
+/// Formats frames 0 to 2 of class 1 as `0-3 1`, or returns CNTK's message for offset 9.
 fn shown(range: Result<FrameRange, Flaw>) -> String {
     match range {
         Ok(FrameRange { start, end, class }) => format!("{start}-{end} {class}"),
@@ -127,7 +128,7 @@ fn classes_are_the_fourth_of_four_columns() {
     }
 }
 
-/// What the index finds: each utterance as `key offset+size frames`, and what it skips.
+/// Returns the index of a text: each utterance as `key offset+size frames`, and skipped ones.
 fn indexed(text: &str) -> Vec<String> {
     let scanned = scan(text.as_bytes(), 0, &EndFinder::new(), Columns::Blank).expect("memory");
     let keys = scanned.keys().map(String::from_utf8_lossy);
@@ -189,15 +190,15 @@ fn utterances_end_with_a_dot_alone_on_its_line() {
     let u = "\"u\"\n0 5 a\n";
     assert_eq!(indexed(&format!("{u}.\n{u}.")), ["u 0+12 5", "u 12+11 5"]);
     assert_eq!(indexed(&format!("{u}.\r\n{u}.\r")), ["u 0+13 5", "u 13+12 5"]);
-    // Without its end an utterance is dropped; with a blank after the dot it goes on.
+    // Without its end an utterance is dropped; with a space after the dot it continues.
     assert_eq!(indexed(&format!("{u}.\n{u}")), ["u 0+12 5"]);
     assert_eq!(indexed(&format!("{u}. \n{u}.\n")), ["u 0+25 5"]);
     assert_eq!(indexed(&format!("{u}.\r\r\n{u}.\n")), ["u 0+26 5"]);
     assert_eq!(indexed(&format!("{u}..\n.\n")), [format!("Offset '15': {COLUMNS}")]);
-    // A dot where a key line should be is a bad key line.
+    // A dot in place of a key line is a bad key line.
     assert_eq!(indexed(&format!("{u}.\n.\n{u}.\n{u}.\n")), ["u 0+12 5", "skipped 12", "u 26+12 5"]);
     assert_eq!(indexed(&format!(".\n.\n.\n{u}.\n{u}.\n")), ["skipped 0", "skipped 4", "u 18+12 5"]);
-    // Empty lines do not count, and neither do headers in between.
+    // Empty lines and intermediate headers are ignored.
     assert_eq!(indexed(&format!("\n\r\n#!MLF!#\n\n{u}\n\r\n.\n#!MLF!#\r\n")), ["u 12+15 5"]);
     assert_eq!(indexed("\"u\"\n.\n\"v\"\n\n.\n"), ["empty u 0", "empty v 6"]);
     assert_eq!(indexed("\"u\"\n0 5 a\n#!MLF!#\n.\n"), [format!("Offset '20': {COLUMNS}")]);
@@ -231,25 +232,25 @@ fn ranges_must_follow_each_other_from_frame_0() {
     assert_eq!(parsed("0 2 a\n1 4 b\n.\n", 4), Ok(Err(Invalid::Gap)));
     assert_eq!(parsed("1 2 a\n2 4 b\n.\n", 4), Ok(Err(Invalid::First)));
     assert_eq!(parsed("1 2 a\n3 4 b\n.\n", 4), Ok(Err(Invalid::Gap)));
-    // A gap ends reading, errors on its line and before are still errors.
+    // A gap ends parsing, but errors on its line and before are still errors.
     assert_eq!(parsed("0 2 a\n3 4 b\n4 5 x\n.\n", 5), Ok(Err(Invalid::Gap)));
     let unknown = |at| Err(Failure::Line { flaw: Flaw::UnknownState(b"x".to_vec()), at });
     assert_eq!(parsed("0 2 a\n3 5 x\n.\n", 5), unknown(10));
     assert_eq!(parsed("1 2 a\n2 5 x\n.\n", 5), unknown(10));
-    // A class that is too large is an error of valid utterances only.
+    // A class out of range is an error of valid utterances only.
     assert_eq!(parsed("0 2 a\n2 3 c\n.\n", 3), Err(Failure::Class { class: 2, at: 10, is_text: true }));
     assert_eq!(parsed("0 2 c\n3 4 c\n.\n", 4), Ok(Err(Invalid::Gap)));
-    // The index takes what precedes a carriage return for the line, and CNTK uses as many frames.
+    // For the index, a line ends at a carriage return, and CNTK uses that number of frames.
     assert_eq!(parsed("0 2 a\r2 5 b\n.\n", 2), Ok(Ok("0:2 0:1".into())));
-    // What a wrong index may lead to.
+    // Possible effects of a wrong index.
     for lines in ["0 2 a\n.\n", "0 3 a\n", "", ".\n", "0 3 a"] {
         assert_eq!(parsed(lines, 3), Ok(Err(Invalid::Length)), "{lines:?}");
     }
 }
 
-/// As CNTK 2.0 beta 15 reads them.
+/// Matches CNTK 2.0 beta 15.
 #[test]
-fn betas_take_any_blanks_between_columns() {
+fn betas_accept_any_blanks_between_columns() {
     let usual = Ok(Ok("0:2 0:1 1:2".into()));
     for first in [
         "0  2 a",
@@ -299,7 +300,7 @@ fn files_of_blank_lines_have_no_utterances() {
 }
 
 #[test]
-fn numbers_of_frames_that_no_memory_holds_are_invalid() {
+fn frame_numbers_beyond_memory_are_invalid() {
     let text = "#!MLF!#\n\"u1\"\n0 429496729500000 sil_s2\n.\n\"u2\"\n0 1 sil_s3\n.\n";
     assert_eq!(read_text(text, |_| ()).expect("labels"), "u1=invalid u2=[1]");
     let long = "0 1 sil_s2\n2 67108864 sil_s2\n.\n";

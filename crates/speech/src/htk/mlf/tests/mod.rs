@@ -1,4 +1,4 @@
-//! Tests of whole files, through the deserializer.
+//! Tests of whole files with the deserializer.
 
 mod cache;
 mod differential;
@@ -37,7 +37,7 @@ pub fn options(files: &[&str]) -> MlfOptions {
     }
 }
 
-/// A corpus that knows the keys of the features.
+/// Creates a corpus with the keys of the features.
 pub fn corpus() -> Arc<Corpus> {
     let corpus = Corpus::symbolic();
     ["u1", "u2", "u3", "u4", "u5"]
@@ -51,10 +51,11 @@ pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>) -> Result<MlfDeserialize
     pool.install(|| MlfDeserializer::open(options, corpus, false, None))
 }
 
-/// A key, and class and value of each frame, or `None` for an invalid utterance.
+/// A key, and the class and value of each frame, or `None` for an invalid utterance.
 pub type Found = (String, Option<Vec<(u16, u8)>>);
 
-/// The labels of all utterances of the corpus, `None` for invalid ones. Utterances that the file lacks are left out.
+/// Reads the labels of all utterances of the corpus, `None` for invalid ones. Utterances missing in
+/// the file are omitted.
 pub fn read(options: &MlfOptions) -> Result<Vec<Found>> {
     let corpus = corpus();
     let labels = open(options, &corpus)?;
@@ -82,7 +83,7 @@ pub fn read(options: &MlfOptions) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// The files' labels by [`read`], for a text in place of a file.
+/// Like [`read`], for a text in place of a file.
 pub fn read_text(text: impl AsRef<[u8]>, change: impl FnOnce(&mut MlfOptions)) -> Result<String> {
     let file = written(text.as_ref());
     let mut options = MlfOptions { files: vec![path_of(&file)], ..options(&[]) };
@@ -112,7 +113,7 @@ fn entries(view: &cntk_reader_core::sequence::SequenceView<'_>) -> Vec<(u16, u8)
     }
 }
 
-/// `u1=[0 0 0 1] u2=invalid`, with the value of a label where it is not 1.
+/// Formats labels as `u1=[0 0 0 1] u2=invalid`, with the value of a label if it is not 1.
 pub fn shown(found: &[Found]) -> String {
     let show = |(class, value): &(u16, u8)| match value {
         1 => class.to_string(),

@@ -1,4 +1,4 @@
-//! The runs that were recorded from CNTK 2.7, as far as labels go.
+//! Outcomes for labels recorded from CNTK 2.7.
 
 use super::*;
 use cntk_reader_core::error::ErrorKind;
@@ -9,13 +9,13 @@ const U3: &str = "u3=[4 4 4 5 5 5 6 6 6]";
 const U4: &str = "u4=[6 6 6 7]";
 const U5: &str = "u5=[8 8 8 9 9 9]";
 
-/// Utterance u2 in between the others, which all have.
+/// Returns the labels of all utterances, with `second` for u2.
 fn with(second: &str) -> String {
     [U1, second, U3, U4, U5].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn recorded_files_give_what_cntk_was_recorded_to_deliver() {
+fn recorded_files_match_cntk() {
     let plain = "u2=[2 2 2 3 3]";
     for (name, second) in [
         ("lab.mlf", plain),
@@ -55,7 +55,7 @@ fn recorded_files_give_what_cntk_was_recorded_to_deliver() {
 }
 
 #[test]
-fn other_recorded_files_lack_an_utterance_or_two() {
+fn recorded_files_with_missing_utterances_match_cntk() {
     let read = |name| shown(&read(&options(&[name])).expect("labels"));
     assert_eq!(read("m_miss.mlf"), [U1, U3, U5].join(" "));
     assert_eq!(read("m_nodot.mlf"), [U1, "u2=[2 2 2 3 3]", U3, U4].join(" "));
@@ -65,12 +65,12 @@ fn other_recorded_files_lack_an_utterance_or_two() {
     }
     assert_eq!(read("m_zmid.mlf"), "u2=[0 0 0 4 4]");
     assert_eq!(read("m_junk.mlf"), "u2=[0 0 0 4 4]");
-    // CNTK refuses a byte order mark.
+    // CNTK rejects a byte order mark.
     assert_eq!(read("m_bom.mlf"), read("lab.mlf"));
 }
 
 #[test]
-fn utterances_and_frames_are_counted_as_recorded() {
+fn utterance_and_frame_counts_match_cntk() {
     for (name, utterances, frames) in [
         ("m_short.mlf", 5, 29),
         ("m_long.mlf", 5, 33),
@@ -94,7 +94,7 @@ fn utterances_and_frames_are_counted_as_recorded() {
     }
 }
 
-/// Message, offset and line of the error that reading gives, and whether opening already fails.
+/// Returns the error of reading, and whether opening already fails.
 fn error_of(options: &MlfOptions) -> (bool, Error) {
     match (open(options, &corpus()), read(options)) {
         (Err(error), Err(_)) => (true, error),
@@ -104,7 +104,7 @@ fn error_of(options: &MlfOptions) -> (bool, Error) {
 }
 
 #[test]
-fn errors_have_cntks_words_and_a_place() {
+fn errors_have_cntks_message_and_location() {
     let columns = "do not support frame range format with less than two columns.";
     for (name, at_once, message, offset, line) in [
         ("m_tab.mlf", true, &*format!("Offset '124': {columns}"), 102, 9),
@@ -140,7 +140,7 @@ fn errors_have_cntks_words_and_a_place() {
 }
 
 #[test]
-fn without_a_list_of_states_lines_have_four_columns() {
+fn lines_have_four_columns_without_a_state_list() {
     let without = |name, dim| MlfOptions { state_list: None, dim, ..options(&[name]) };
     for name in ["m_four.mlf", "m_four_sfx.mlf"] {
         assert_eq!(shown(&read(&without(name, 12)).expect("labels")), with("u2=[2 2 2 3 3]"));
@@ -165,9 +165,9 @@ fn without_a_list_of_states_lines_have_four_columns() {
     );
 }
 
-/// CNTK 2.7 fails where the utterance is needed, and delivers the others.
+/// CNTK 2.7 fails only when the utterance is needed.
 #[test]
-fn a_class_that_is_too_large_withholds_no_other_utterance() {
+fn class_out_of_range_leaves_other_utterances_readable() {
     let corpus = corpus();
     let binary = MlfOptions { binary: true, ..options(&["lab2.bin"]) };
     for options in [options(&["lab.mlf"]), binary] {
@@ -187,12 +187,12 @@ fn a_class_that_is_too_large_withholds_no_other_utterance() {
 }
 
 #[test]
-fn lists_of_states_are_read_as_recorded() {
+fn state_lists_match_cntk() {
     let with_list = |name: &str| MlfOptions { state_list: Some(data(name)), ..options(&["lab.mlf"]) };
     for name in ["state.list", "state_nonl.list", "state_crlf.list", "state_blank.list"] {
         assert_eq!(shown(&read(&with_list(name)).expect("labels")), with("u2=[2 2 2 3 3]"), "{name}");
     }
-    // CNTK cannot find the last state of a list without a last line break.
+    // CNTK loses the last state of a list without a final line break.
     let last = MlfOptions { files: vec![data("m_cc4.mlf")], ..with_list("state_nonl.list") };
     assert_eq!(shown(&read(&last).expect("labels")), "u1=[11 11 11]");
     let name = data("state_dup.list");
@@ -213,7 +213,7 @@ fn lists_of_states_are_read_as_recorded() {
 }
 
 #[test]
-fn boundaries_of_phones_have_the_value_2() {
+fn phone_boundaries_have_value_2() {
     let found = read(&MlfOptions { phone_boundaries: true, ..options(&["lab.mlf"]) }).expect("labels");
     let expected = "u1=[0:2 0 0 1:2 1 1 2:2] u2=[2:2 2 2 3:2 3] u3=[4:2 4 4 5:2 5 5 6:2 6 6] u4=[6:2 6 6 7:2] \
                     u5=[8:2 8 8 9:2 9 9]";
@@ -221,7 +221,7 @@ fn boundaries_of_phones_have_the_value_2() {
 }
 
 #[test]
-fn files_of_a_list_are_read_one_after_the_other() {
+fn listed_files_are_read_in_order() {
     for chunk_size in [1, 60, 64 << 20] {
         let options = MlfOptions { chunk_size, ..options(&["m_a.mlf", "m_b.mlf"]) };
         assert_eq!(shown(&read(&options).expect("labels")), with("u2=[2 2 2 3 3]"));
@@ -233,7 +233,7 @@ fn files_of_a_list_are_read_one_after_the_other() {
 }
 
 #[test]
-fn options_that_cntk_refuses_are_refused_with_its_words() {
+fn options_rejected_by_cntk_have_its_message() {
     let pool = Pool::shared().expect("a pool");
     let refused = |options: &MlfOptions, is_primary| {
         let opened = pool.install(|| MlfDeserializer::open(options, &corpus(), is_primary, None));
@@ -246,7 +246,8 @@ fn options_that_cntk_refuses_are_refused_with_its_words() {
     let message = "Label dimension (65536) exceeds the maximum allowed value '65535d'\n";
     let options = MlfOptions { dim: 65536, ..plain.clone() };
     assert_eq!(refused(&options, false), (message.into(), ExceptionClass::Runtime));
-    // Composite configurations refuse both together; old sections, as in CNTK, do not, and then all values are 1.
+    // Composite configurations reject both options together; old sections, as in CNTK, do not, and
+    // then all values are 1.
     let options = MlfOptions { frame_mode: true, phone_boundaries: true, ..plain.clone() };
     assert_eq!(shown(&read(&options).expect("labels")), shown(&read(&plain).expect("labels")));
     let options = MlfOptions { binary: true, phone_boundaries: true, ..plain.clone() };
@@ -256,7 +257,7 @@ fn options_that_cntk_refuses_are_refused_with_its_words() {
 }
 
 #[test]
-fn binary_files_are_read_as_recorded() {
+fn binary_files_match_cntk() {
     let binary = |name| MlfOptions { binary: true, ..options(&[name]) };
     assert_eq!(shown(&read(&binary("lab2.bin")).expect("labels")), with("u2=[2 2 2 3 3]"));
     assert_eq!(shown(&read(&binary("lab2bad.bin")).expect("labels")), with("u2=[2 2 2 3 3 0 0 0 0]"));
@@ -281,7 +282,7 @@ fn binary_files_are_read_as_recorded() {
     assert_eq!(error.message(), "Class id '5d' exceeds the model output dimension '5'.");
     assert_eq!(error.location().key.as_deref(), Some("u3"));
 
-    // Version 1 has numbers for keys; they are text all the same.
+    // Version 1 has numeric keys, which are treated as text.
     let corpus = Arc::new(Corpus::symbolic());
     let labels = open(&binary("lab1.bin"), &corpus).expect("labels");
     let keys: Vec<_> = (0..5).map(|key| corpus.text_of(key)).collect();
@@ -291,17 +292,17 @@ fn binary_files_are_read_as_recorded() {
     assert_eq!((labels.find(12).map(|id| id.index), labels.find(9)), (Some(2), None));
 }
 
-/// CNTK 2.7 takes what is there for the end of the file.
+/// CNTK 2.7 treats a partial utterance as the end of the file.
 #[test]
-fn the_beginning_of_another_utterance_is_no_end_of_a_binary_file() {
+fn truncated_binary_utterance_is_an_error() {
     let bytes = std::fs::read(data("lab2.bin")).expect("the file");
     let whole = read_text(&bytes, |options| options.binary = true).expect("labels");
-    // The length of the key, the key, the number of frames, that of runs, and the last run.
+    // Key length, key, number of frames, number of runs, and the last run.
     let last = 2 + 2 + 4 + 2 + 2 * 4;
     assert_eq!(bytes[bytes.len() - last..][..4], *b"\x02\0u5");
     for kept in 1..last - 8 {
         let cut = &bytes[..bytes.len() - last + kept];
-        let error = read_text(cut, |options| options.binary = true).expect_err("a file that was cut off");
+        let error = read_text(cut, |options| options.binary = true).expect_err("a truncated file");
         assert!(error.message().starts_with("Error reading file '"), "{kept} bytes: {error}");
         assert!(error.location().offset.is_some_and(|offset| offset <= cut.len() as u64), "{error}");
     }
@@ -310,9 +311,9 @@ fn the_beginning_of_another_utterance_is_no_end_of_a_binary_file() {
 }
 
 #[test]
-fn runs_longer_than_their_utterance_are_refused() {
+fn runs_longer_than_their_utterance_are_rejected() {
     let mut bytes = std::fs::read(data("lab2.bin")).expect("the file");
-    // The third run of u1, from 1 frame to 2.
+    // Extend the third run of u1 from 1 frame to 2.
     let at = 5 + 4 + 6 + 2 * 4 + 2;
     assert_eq!(bytes[at..at + 2], [1, 0]);
     bytes[at] = 2;

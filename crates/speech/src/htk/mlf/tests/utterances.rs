@@ -1,4 +1,4 @@
-//! Conversions: utterances one after the other, and files that are written.
+//! Tests of conversions: iterating over utterances, and writing files.
 
 use super::super::states::StateList;
 use super::super::utterances::{UtteranceLabels, utterances};
@@ -36,7 +36,7 @@ const PLAIN: [&str; 5] = [
 ];
 
 #[test]
-fn all_valid_utterances_come_in_the_order_of_the_file() {
+fn valid_utterances_come_in_file_order() {
     let states = states();
     let text = all(&data("lab.mlf"), false, Some(&states)).expect("labels");
     assert_eq!(shown(&text), PLAIN);
@@ -56,7 +56,7 @@ fn all_valid_utterances_come_in_the_order_of_the_file() {
 }
 
 #[test]
-fn files_are_written_as_the_tools_write_them() {
+fn written_file_matches_the_original() {
     let states = states();
     let mut writer = MlfWriter::new(Vec::new(), Some(&states)).expect("a header");
     for labels in all(&data("lab.mlf"), false, Some(&states)).expect("labels") {
@@ -75,7 +75,7 @@ fn files_are_written_as_the_tools_write_them() {
 }
 
 #[test]
-fn what_would_not_read_back_is_not_written() {
+fn unreadable_utterances_are_not_written() {
     let states = StateList::from_text(b"a\nb c\n".to_vec()).expect("memory").expect("a list");
     let mut writer = MlfWriter::new(Vec::new(), Some(&states)).expect("a header");
     for (key, classes) in [("u", &[][..]), ("u\nv", &[0]), ("u\rv", &[0]), ("u", &[0, 1]), ("u", &[2])] {
@@ -88,7 +88,7 @@ fn what_would_not_read_back_is_not_written() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(64), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_written_reads_back(
+    fn written_files_round_trip(
         labels in proptest::collection::vec(
             ("[a-c./*\"# ]{0,6}", proptest::collection::vec(0u16..4, 1..30)), 0..20
         ),

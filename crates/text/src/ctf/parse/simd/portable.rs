@@ -1,6 +1,6 @@
-//! [`Simd`] with whole registers of 64 bits as vectors of 8 bytes: for any processor.
+//! [`Simd`] for any processor, with 64-bit registers as vectors of 8 bytes.
 
-use super::{Classes, Entries, MOST_ENTRIES, Simd, Window};
+use super::{Classes, Entries, MAX_ENTRIES, Simd, Window};
 use cntk_reader_core::cpu::digits::{ZEROS, joined};
 use cntk_reader_core::cpu::processor::Portable;
 use cntk_reader_core::memory::compact::Value;
@@ -11,20 +11,20 @@ const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
 /// The lowest bit of each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The top bit of each byte that is zero.
+/// Returns the top bit of each byte that is zero.
 #[inline(always)]
 fn zeros(word: u64) -> u64 {
     !(((word & LOW) + LOW) | word | LOW)
 }
 
-/// The top bits of the bytes, side by side.
+/// Packs the top bits of the bytes together.
 #[inline(always)]
 fn gather(tops: u64) -> u64 {
     (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 impl Simd for Portable {
-    // Tried: slower than sample by sample.
+    // Measured: slower than sample by sample.
     const UNIFORM_LINES: bool = false;
     const FEW: usize = 3;
 
@@ -55,7 +55,8 @@ impl Simd for Portable {
     fn printable(self, text: Window<'_>) -> u64 {
         (0..64).step_by(8).fold(0, |mask, shift| {
             let word = text.eight(shift);
-            // 0x21 and more have the top bit after the addition, 0x80 and more had it before.
+            // Bytes from 0x21 on have the top bit after the addition; bytes from 0x80 on had it
+            // before.
             mask | gather(((word & LOW) + ONES * 0x5f) & !word & !LOW) << shift
         })
     }
@@ -66,8 +67,8 @@ impl Simd for Portable {
         text: Window<'_>,
         entries: Entries,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> bool {
         let Entries { mut starts, mut colons, mut ends } = entries;
         for (index, value) in indices.iter_mut().zip(values) {

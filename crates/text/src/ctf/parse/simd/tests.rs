@@ -1,4 +1,4 @@
-//! Each instruction set held against plain code, on random input.
+//! Compares each instruction set with plain code, on random input.
 
 use super::*;
 use crate::ctf::parse::number::read;
@@ -6,8 +6,8 @@ use cntk_reader_core::cpu::processor::{Processor, for_each_instruction_set};
 use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 
-/// Text with what a window has around it: digits, which a conversion must not take for its own. A number at a block's start
-/// has no digit before it.
+/// Surrounds text with the bytes of a window: digits, which a conversion must not include. A number
+/// at a block's start has no digit before it.
 fn padded(text: &str) -> Vec<u8> {
     let mut padded = vec![b'7'; LEAD];
     padded[LEAD - 1] = b' ';
@@ -21,30 +21,30 @@ fn window(padded: &[u8]) -> Window<'_> {
     Window::at(padded, LEAD).expect("a window")
 }
 
-/// The part of a text that fits into a block and ends with a space.
+/// Returns the part of a text that fits into a block and ends with a space.
 fn whole_words(text: &str) -> &str {
     let text = &text[..text.len().min(BLOCK)];
     text.rfind(' ').map_or("", |end| &text[..=end])
 }
 
-/// The complete tokens of a block.
+/// Returns the complete tokens of a block.
 fn tokens(classes: &Classes) -> Tokens {
     let Classes { digit, dot, minus, .. } = *classes;
     let token = digit | dot | minus;
     Tokens { digit, dot, minus, ends: !token & (token << 1) }
 }
 
-/// The numbers of a block, if they are converted together.
+/// Converts the numbers of a block together, if the instruction set can.
 fn together<T: Value, S: Simd>(simd: S, text: &str) -> Option<Vec<T>> {
     let padded = padded(text);
     let window = window(&padded);
     let tokens = tokens(&simd.classify(window));
-    let mut values = [T::default(); MOST_NUMBERS];
+    let mut values = [T::default(); MAX_NUMBERS];
     let are_plain = simd.plain_numbers(window, &tokens, &mut values);
     are_plain.then(|| values[..tokens.ends.count_ones() as usize].to_vec())
 }
 
-/// The numbers of a block, one after the other.
+/// Converts the numbers of a block one after the other.
 fn one_by_one<S: Simd>(simd: S, text: &str) -> Option<Vec<f64>> {
     let padded = padded(text);
     let window = window(&padded);
@@ -60,12 +60,12 @@ fn one_by_one<S: Simd>(simd: S, text: &str) -> Option<Vec<f64>> {
     (dot == 0).then_some(values)
 }
 
-/// What the exact parser reads.
+/// Returns the numbers as the exact parser reads them.
 fn expected(text: &str) -> Vec<f64> {
     text.split_ascii_whitespace().map(|word| read(word.as_bytes()).value.expect("a number")).collect()
 }
 
-/// Holds numbers that are converted together against the exact parser; whether they are.
+/// Compares numbers that are converted together with the exact parser; returns whether they are.
 fn agree<T: Value, S: Simd>(simd: S, text: &str) -> bool {
     let expected: Vec<T> = expected(text).into_iter().map(T::from_f64).collect();
     let found = together::<T, S>(simd, text);
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn masks_are_taken_apart(bits: u64, mask: u64, thin: u64, count in 0u32..=64) {
+    fn mask_bits_are_selected(bits: u64, mask: u64, thin: u64, count in 0u32..=64) {
         for mask in [mask, mask & thin & thin.rotate_left(7)] {
             let places: Vec<u32> = (0..64).filter(|i| mask >> i & 1 == 1).collect();
             let picked = places.iter().rev().fold(0, |picked, i| picked << 1 | (bits >> i & 1));
@@ -135,7 +135,7 @@ proptest! {
     ) {
         let at: Vec<usize> = (0..BLOCK - 8).filter(|&i| text.as_bytes()[LEAD + i] == b'|').take(LANES).collect();
         let count = count.min(at.len());
-        // Marks and places take turns.
+        // Marks and places alternate.
         let mut distances = distances;
         for (lane, two) in at.windows(2).enumerate() {
             distances[lane] = distances[lane].min((two[1] - two[0] - 1) as u8);
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_plain_is_left(
+    fn other_numbers_are_rejected(
         words in "[0-9]{1,9}|-?[0-9]\\.\\.[0-9]|[0-9]\\.[0-9]\\.[0-9]|1\\.[0-9]{24,30}|[0-9]{9,12}\\.5"
     ) {
         let is_plain = words.len() <= 8 && words.bytes().all(|byte| byte.is_ascii_digit());
@@ -232,8 +232,8 @@ proptest! {
                 prop_assert_eq!(simd.lowest(negative, values.len() as u32), signs.fold(0, |bits, (i, _)| bits | 1 << i));
                 let values: Vec<f64> = values.iter().map(|value| value.abs()).collect();
                 prop_assert_eq!(found.ends.count_ones() as usize, indices.len());
-                let mut to_indices = [0; MOST_ENTRIES];
-                let (mut floats, mut doubles) = ([0f32; MOST_ENTRIES], [0f64; MOST_ENTRIES]);
+                let mut to_indices = [0; MAX_ENTRIES];
+                let (mut floats, mut doubles) = ([0f32; MAX_ENTRIES], [0f64; MAX_ENTRIES]);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut floats), are_below);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut doubles), are_below);
                 if indices.len() <= LANES && negative == 0 {
@@ -281,7 +281,7 @@ proptest! {
             let SignedEntries { entries: found, negative } =
                 SignedEntries::of(simd, digit, dot, minus, colon).expect("entries");
             prop_assert_eq!(found.ends.count_ones() as usize, values.len());
-            let (mut to_indices, mut floats) = ([0; MOST_ENTRIES], [0f32; MOST_ENTRIES]);
+            let (mut to_indices, mut floats) = ([0; MAX_ENTRIES], [0f32; MAX_ENTRIES]);
             match simd.decimal_entries(window(&padded), found, limit, &mut to_indices, &mut floats) {
                 None => prop_assert!(!has_decimal_entries(simd)),
                 Some(false) => prop_assert!(indices.iter().any(|&index| index as u32 >= limit)),
@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn what_are_no_entries_is_left(
+    fn malformed_entries_are_rejected(
         word in "[0-9]{9}:1|1:[0-9]{9}|1:[0-9]{4}\\.[0-9]{4}|1:[0-9]\\.[0-9]\\.[0-9]|1\\.5:2|-1:2|1:\\.5|1:-\\.5|1:--5|1: |1::2|1:2:3|1\\.:2"
     ) {
         let padded = padded(&format!("1:1.5 {word} 2:2.5 "));
@@ -308,7 +308,8 @@ proptest! {
     }
 }
 
-/// Why eight bytes with a point may be divided as floats: the quotient is what CNTK's three steps with doubles give, for all such numbers.
+/// Justifies dividing eight bytes with a point as floats: the quotient equals the result of CNTK's
+/// three steps with doubles, for all such numbers.
 #[test]
 fn seven_digits_are_divided_as_floats() {
     for decimals in 0..=6 {
@@ -331,7 +332,7 @@ fn has_decimal_entries<S: Simd>(simd: S) -> bool {
     }
 }
 
-/// Otherwise the tests above would not notice if nothing were converted together.
+/// Without this, the tests above would not notice if nothing were converted together.
 #[test]
 fn wider_instructions_convert_together() {
     for_each_instruction_set!(simd => {

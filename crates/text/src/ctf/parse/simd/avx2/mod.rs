@@ -1,14 +1,16 @@
-//! [`Simd`] with AVX2: a block is two registers of 32 bytes, and a comparison of bytes takes two steps to become a mask.
+//! [`Simd`] with AVX2: a block is two registers of 32 bytes, and a comparison of bytes takes two
+//! steps to become a mask.
 //!
-//! All numbers are converted in the same way: eight or four at a time, from the bytes before the place where each of them ends
-//! ([`digits`]). Where it begins need not be known, which saves a third of the work of finding places: bits are taken off a mask one
-//! by one here. No branch depends on a sign, on a length up to eight digits, or on whether there is a point ([`numbers`]).
+//! All numbers are converted in the same way: eight or four at a time, from the bytes before the
+//! end of each one ([`digits`]). Their starts need not be known, which saves a third of the work of
+//! finding places: bits are removed from a mask one by one here. No branch depends on a sign, on a
+//! length of up to eight digits, or on the presence of a point ([`numbers`]).
 
 mod digits;
 mod numbers;
 mod tiny_integers;
 
-use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Scaled, Simd, Tokens, Window, has_five};
+use super::{Classes, Entries, LANES, MAX_ENTRIES, MAX_NUMBERS, Scaled, Simd, Tokens, Window, has_five};
 use cntk_reader_core::cpu::processor::Avx2;
 use cntk_reader_core::memory::compact::Value;
 use digits::{decimals, digits_of, doubles, eights, four_before, fours, in_order, low_halves, spelt};
@@ -24,7 +26,7 @@ impl Simd for Avx2 {
     fn classify(self, text: Window<'_>) -> Classes {
         let mut classes = Classes::default();
         for (half, bytes) in text.back::<0>().as_chunks::<32>().0.iter().enumerate() {
-            // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
+            // SAFETY: the `Avx2` value proves CPU support; `bytes` has the 32 bytes that are read.
             unsafe {
                 let text = _mm256_loadu_si256(bytes.as_ptr().cast());
                 let (_, digit) = digits_of(self, text);
@@ -43,7 +45,7 @@ impl Simd for Avx2 {
     fn equal(self, text: Window<'_>, byte: u8) -> u64 {
         let mut mask = 0;
         for (half, bytes) in text.back::<0>().as_chunks::<32>().0.iter().enumerate() {
-            // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
+            // SAFETY: the `Avx2` value proves CPU support; `bytes` has the 32 bytes that are read.
             let text = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
             mask |= mask_of(self, is_byte(self, text, byte)) << (32 * half);
         }
@@ -54,7 +56,7 @@ impl Simd for Avx2 {
     fn printable(self, text: Window<'_>) -> u64 {
         let mut mask = 0;
         for (half, bytes) in text.back::<0>().as_chunks::<32>().0.iter().enumerate() {
-            // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
+            // SAFETY: the `Avx2` value proves CPU support; `bytes` has the 32 bytes that are read.
             let printable = unsafe {
                 _mm256_cmpgt_epi8(_mm256_loadu_si256(bytes.as_ptr().cast()), _mm256_set1_epi8(0x20))
             };
@@ -65,18 +67,18 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn lowest(self, bits: u64, count: u32) -> u64 {
-        // SAFETY: there is a value of `Avx2`, which stands for BMI2 as well.
+        // SAFETY: the `Avx2` value proves CPU support, including BMI2.
         unsafe { _bzhi_u64(bits, count) }
     }
 
     #[inline(always)]
     fn extract(self, bits: u64, mask: u64) -> u64 {
-        // SAFETY: there is a value of `Avx2`, which stands for BMI2 as well.
+        // SAFETY: the `Avx2` value proves CPU support, including BMI2.
         unsafe { _pext_u64(bits, mask) }
     }
 
     #[inline(always)]
-    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
+    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MAX_NUMBERS]) -> bool {
         if (size_of::<T>() == size_of::<f32>() || tokens.dot == 0)
             && let Some(firsts) = tokens.firsts_if_short()
         {
@@ -106,8 +108,8 @@ impl Simd for Avx2 {
         text: Window<'_>,
         entries: Entries,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> bool {
         convert_entries::<T, false>(self, text, entries, limit, indices, values)
     }
@@ -118,8 +120,8 @@ impl Simd for Avx2 {
         text: Window<'_>,
         entries: Entries,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> Option<bool> {
         if size_of::<T>() != size_of::<f32>() {
             return None;
@@ -132,7 +134,7 @@ impl Simd for Avx2 {
         self,
         text: Window<'_>,
         numbers: &Scaled,
-        out: &mut [T; MOST_ENTRIES],
+        out: &mut [T; MAX_ENTRIES],
     ) -> bool {
         size_of::<T>() == size_of::<f32>() && convert_scaled(self, text, numbers, out)
     }
@@ -144,8 +146,8 @@ impl Simd for Avx2 {
         entries: Entries,
         numbers: &Scaled,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> Option<bool> {
         if !self.scaled_numbers(text, numbers, values) {
             return None;
@@ -158,7 +160,8 @@ impl Simd for Avx2 {
             let count = colons.count_ones();
             let found =
                 spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut colons));
-            // SAFETY: there is a value of `Avx2`; the 32 bytes that are written are those of `indices`.
+            // SAFETY: the `Avx2` value proves CPU support; `indices` has the 32 bytes that are
+            // written.
             let large = unsafe {
                 _mm256_storeu_si256(indices.as_mut_ptr().cast(), found);
                 are_large(self, found, _mm256_set1_epi32(limit as i32))
@@ -183,7 +186,8 @@ impl Simd for Avx2 {
         let Entries { mut colons, mut ends, .. } = entries;
         let count = ends.count_ones();
         let first = spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut ends));
-        // SAFETY: there is a value of `Avx2`; the arrays that are read and written have 32 bytes each.
+        // SAFETY: the `Avx2` value proves CPU support; the arrays that are read and written have 32
+        // bytes each.
         unsafe {
             let second = if count > 4 {
                 spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut ends))
@@ -205,15 +209,16 @@ impl Simd for Avx2 {
     }
 }
 
-/// See [`Simd::entries`]; with `POINTS` see [`Simd::decimal_entries`], and [`short_numbers`] for why the values are right.
+/// Body of [`Simd::entries`], or of [`Simd::decimal_entries`] if `POINTS`. [`short_numbers`]
+/// explains why the values are right.
 #[inline(always)]
 fn convert_entries<T: Value, const POINTS: bool>(
     simd: Avx2,
     text: Window<'_>,
     entries: Entries,
     limit: u32,
-    indices: &mut [i32; MOST_ENTRIES],
-    values: &mut [T; MOST_ENTRIES],
+    indices: &mut [i32; MAX_ENTRIES],
+    values: &mut [T; MAX_ENTRIES],
 ) -> bool {
     let Entries { mut colons, mut ends, .. } = entries;
     let (indices, values) = (indices.as_chunks_mut::<4>().0, values.as_chunks_mut::<4>().0);
@@ -234,7 +239,7 @@ fn convert_entries<T: Value, const POINTS: bool>(
             store(simd, doubles(simd, numbers).1, values);
             numbers
         };
-        // SAFETY: there is a value of `Avx2`; the 16 bytes that are written are those of `indices`.
+        // SAFETY: the `Avx2` value proves CPU support; `indices` has the 16 bytes that are written.
         let large = unsafe {
             let found = _mm256_castsi256_si128(numbers);
             _mm_storeu_si128(indices.as_mut_ptr().cast(), found);
@@ -248,26 +253,26 @@ fn convert_entries<T: Value, const POINTS: bool>(
     true
 }
 
-/// A bit for each of eight numbers that is not below its limit.
+/// Returns a bit for each of eight numbers that is not below its limit.
 #[inline(always)]
 fn are_large(_: Avx2, numbers: __m256i, limits: __m256i) -> u64 {
-    // SAFETY: there is a value of `Avx2`.
+    // SAFETY: the `Avx2` value proves CPU support.
     unsafe {
         let is_large = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, limits), numbers);
         _mm256_movemask_ps(_mm256_castsi256_ps(is_large)) as u64
     }
 }
 
-/// All ones in the bytes that are `byte`.
+/// Returns all ones in the bytes that are `byte`.
 #[inline(always)]
 fn is_byte(_: Avx2, text: __m256i, byte: u8) -> __m256i {
-    // SAFETY: there is a value of `Avx2`.
+    // SAFETY: the `Avx2` value proves CPU support.
     unsafe { _mm256_cmpeq_epi8(text, _mm256_set1_epi8(byte as i8)) }
 }
 
-/// The top bits of the 32 bytes.
+/// Returns the top bits of the 32 bytes.
 #[inline(always)]
 fn mask_of(_: Avx2, bytes: __m256i) -> u64 {
-    // SAFETY: there is a value of `Avx2`.
+    // SAFETY: the `Avx2` value proves CPU support.
     u64::from(unsafe { _mm256_movemask_epi8(bytes) } as u32)
 }

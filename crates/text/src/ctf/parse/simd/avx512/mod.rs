@@ -1,16 +1,18 @@
-//! [`Simd`] with AVX-512: a block of 64 bytes is one register, a comparison of its bytes is a mask, and eight numbers are
-//! converted in one register, whatever their lengths.
+//! [`Simd`] with AVX-512: a block of 64 bytes is one register, a comparison of its bytes is a mask,
+//! and eight numbers are converted in one register, whatever their lengths.
 //!
-//! `vpcompressb` gathers what a mask picks, places of bytes for example, side by side; `vpermb` copies each number's digits
-//! from there into a lane of its own. No step depends on how long the numbers are, and no branch has to be predicted.
+//! `vpcompressb` packs the bytes selected by a mask together, such as the places of its bits;
+//! `vpermb` copies each number's digits from there into a separate lane. No step depends on the
+//! lengths of the numbers, and no branch has to be predicted.
 //!
-//! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
-//! its own is compiled without AVX-512, and each instruction becomes a call.
+//! Code used more than once is in functions that are always inlined, not in closures: a closure
+//! that the compiler does not inline is compiled without AVX-512, and each of its instructions
+//! becomes a call.
 
 mod floats;
 
 use super::{
-    Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Scaled, Simd, Tokens, Wholes, Window,
+    Classes, Entries, LANES, MAX_ENTRIES, MAX_NUMBERS, Pattern, Scaled, Simd, Tokens, Wholes, Window,
     has_five,
 };
 use crate::ctf::parse::number::DIVISORS;
@@ -18,7 +20,8 @@ use cntk_reader_core::cpu::processor::Avx512;
 use cntk_reader_core::memory::compact::Value;
 use std::arch::x86_64::*;
 
-/// The register of bytes that are `$rule` of their place `$i`. To be used where AVX-512 is known to be there.
+/// Register whose bytes are `$rule` of their place `$i`. Only for code that is known to run with
+/// AVX-512.
 macro_rules! bytes {
     (|$i:ident| $rule:expr) => {{
         static BYTES: [u8; 64] = {
@@ -36,13 +39,14 @@ macro_rules! bytes {
 
 impl Simd for Avx512 {
     const UNIFORM_LINES: bool = true;
-    // Value by value, samples of two take 0.90 to 0.95 of the time to parse, samples of three 1.02.
+    // Read value by value, samples of two values parse 5 to 10 % faster, samples of three 2 %
+    // slower.
     const FEW: usize = 2;
 
     #[inline(always)]
     fn classify(self, text: Window<'_>) -> Classes {
         let text = load::<0>(self, text);
-        // SAFETY: there is a value of `Avx512`.
+        // SAFETY: the `Avx512` value proves CPU support.
         let digit = unsafe {
             let less_zero = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
             _mm512_cmplt_epu8_mask(less_zero, _mm512_set1_epi8(10))
@@ -64,7 +68,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn printable(self, text: Window<'_>) -> u64 {
         let text = load::<0>(self, text);
-        // SAFETY: there is a value of `Avx512`.
+        // SAFETY: the `Avx512` value proves CPU support.
         unsafe { _mm512_cmpgt_epi8_mask(text, _mm512_set1_epi8(0x20)) }
     }
 
@@ -83,7 +87,8 @@ impl Simd for Avx512 {
         let (at, marks) = (places(self, at), places(self, marks));
         let text = load::<0>(self, text);
         let Pattern { words, masks, distances } = pattern;
-        // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each, `distances` has 8.
+        // SAFETY: the `Avx512` value proves CPU support; `words` and `masks` have 64 bytes each,
+        // `distances` has 8.
         unsafe {
             let words_at =
                 _mm512_add_epi8(spread::<1>(self, at, 0), _mm512_set1_epi64(0x0807_0605_0403_0201));
@@ -98,7 +103,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
+    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MAX_NUMBERS]) -> bool {
         if tokens.dot | has_five(tokens.digit) == 0 {
             short_integers(self, text, tokens, out);
             return true;
@@ -127,8 +132,8 @@ impl Simd for Avx512 {
         text: Window<'_>,
         entries: Entries,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> bool {
         let count = entries.ends.count_ones();
         // A minus becomes a zero before its number.
@@ -137,7 +142,7 @@ impl Simd for Avx512 {
         let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
         let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
         let order = in_turn(self, &[0, 1, 2, 3, 4, 5, 6, 7]);
-        // SAFETY: there is a value of `Avx512`.
+        // SAFETY: the `Avx512` value proves CPU support.
         let limits = unsafe { _mm256_set1_epi32(limit as i32) };
         let first = convert_entries(self, digits, places, 0);
         let mut large = store_entries(self, first, order, limits, first_indices, first_values);
@@ -145,7 +150,7 @@ impl Simd for Avx512 {
             let second = convert_entries(self, digits, places, LANES);
             large |= store_entries(self, second, order, limits, second_indices, second_values) << LANES;
         }
-        large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
+        large & ((1 << count.min(MAX_ENTRIES as u32)) - 1) == 0
     }
 
     #[inline(always)]
@@ -154,8 +159,8 @@ impl Simd for Avx512 {
         text: Window<'_>,
         entries: Entries,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> Option<bool> {
         if size_of::<T>() != size_of::<f32>() {
             return None;
@@ -168,7 +173,7 @@ impl Simd for Avx512 {
         self,
         text: Window<'_>,
         numbers: &Scaled,
-        out: &mut [T; MOST_ENTRIES],
+        out: &mut [T; MAX_ENTRIES],
     ) -> bool {
         size_of::<T>() == size_of::<f32>() && floats::scaled_numbers(self, text, numbers, out)
     }
@@ -180,8 +185,8 @@ impl Simd for Avx512 {
         entries: Entries,
         numbers: &Scaled,
         limit: u32,
-        indices: &mut [i32; MOST_ENTRIES],
-        values: &mut [T; MOST_ENTRIES],
+        indices: &mut [i32; MAX_ENTRIES],
+        values: &mut [T; MAX_ENTRIES],
     ) -> Option<bool> {
         if size_of::<T>() != size_of::<f32>() {
             return None;
@@ -201,18 +206,18 @@ impl Simd for Avx512 {
     ) -> bool {
         let places = places(self, entries.starts | entries.colons | entries.ends);
         let numbers = convert_entries(self, digits(self, load::<0>(self, text)), places, 0);
-        // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `limits`.
+        // SAFETY: the `Avx512` value proves CPU support; the 32 bytes are those of `limits`.
         let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
         store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
     }
 }
 
-/// Converts tokens without points and with at most 4 digits: computes the number that ends at each byte, then picks those of the
-/// ends.
+/// Converts tokens without points and with at most 4 digits: computes the number that ends at each
+/// byte, then selects the numbers at the ends.
 #[inline(always)]
-fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
+fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out: &mut [T; MAX_NUMBERS]) {
     let Tokens { digit, minus, ends, .. } = *tokens;
-    // One bit a number: a sign begins it.
+    // One bit for each number, at its first byte, which may be a sign.
     let token = digit | minus;
     let mut negative = simd.extract(minus, token & !(token << 1));
     // A byte counts if all bytes between it and the end are digits.
@@ -221,10 +226,11 @@ fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out
     let four = three & (digit << 3);
     let lasts = ends >> 1;
     let (halves, _) = out.as_chunks_mut::<16>();
-    // SAFETY: there is a value of `Avx512`; nothing is read or written but by `load`, `bytes!` and `store_integers`.
+    // SAFETY: the `Avx512` value proves CPU support; memory is accessed only by `load`, `bytes!`
+    // and `store_integers`.
     unsafe {
         let zero = _mm512_set1_epi8(0x30);
-        // Looked up by the lower half of a byte.
+        // Indexed by the lower half of a byte.
         let tens = _mm_setr_epi8(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0);
         let tens = _mm512_broadcast_i32x4(tens);
         let low = _mm512_sub_epi8(load::<0>(simd, text), zero);
@@ -246,22 +252,23 @@ fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out
     }
 }
 
-/// Converts tokens with fractions of up to 8 digits, or less than [`super::TOO_LONG`] if `LONG`.
+/// Converts tokens with fractions of up to 8 digits, or fewer than [`super::TOO_LONG`] if `LONG`.
 #[inline(always)]
 fn convert<T: Value, const LONG: bool>(
     simd: Avx512,
     text: Window<'_>,
     tokens: &Tokens,
     wholes: Wholes,
-    out: &mut [T; MOST_NUMBERS],
+    out: &mut [T; MAX_NUMBERS],
 ) {
     let text = load::<0>(simd, text);
     let total = tokens.ends.count_ones() as usize;
     let Wholes { firsts, ends, .. } = wholes;
     let (firsts_at, whole_ends_at, ends_at) =
         (places(simd, firsts), places(simd, ends), places(simd, tokens.ends));
-    // SAFETY: there is a value of `Avx512`. Memory is read by `bytes!`, from tables of 8 doubles and of DIVISORS, where the
-    // index is limited to the last element; it is written by `store`.
+    // SAFETY: the `Avx512` value proves CPU support. Memory is read by `bytes!`, from a table of 8
+    // doubles, and from DIVISORS, where the index is limited to the last element; it is written by
+    // `store`.
     unsafe {
         let digits = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
         let mut negative = _pext_u64(tokens.minus << 1, firsts);
@@ -270,14 +277,16 @@ fn convert<T: Value, const LONG: bool>(
             if group * LANES >= total {
                 return;
             }
-            // In all bytes of a lane. Lanes after the last number have no digits: all places are 0.
+            // In all bytes of a lane. Lanes after the last number have no digits: all their places
+            // are 0.
             let first = _mm512_permutexvar_epi8(lanes, firsts_at);
             let whole_end = _mm512_permutexvar_epi8(lanes, whole_ends_at);
             let end = _mm512_permutexvar_epi8(lanes, ends_at);
             let before_first = _mm512_sub_epi8(first, _mm512_set1_epi8(1));
             let whole = _mm512_cvtepi64_pd(spelt(simd, digits, before_first, whole_end));
             let (fraction, divisor) = if LONG {
-                // As `number::run`: 16 digits make an integer, those after them are added one by one.
+                // As in `number::run`: 16 digits form an integer, further ones are added one by
+                // one.
                 let stop = _mm512_min_epi8(end, _mm512_add_epi8(whole_end, _mm512_set1_epi8(17)));
                 let high = spelt(simd, digits, whole_end, _mm512_sub_epi8(stop, _mm512_set1_epi8(8)));
                 let scaled = _mm512_mul_epu32(high, _mm512_set1_epi64(100_000_000));
@@ -301,7 +310,7 @@ fn convert<T: Value, const LONG: bool>(
                 let count = _mm512_min_epu64(count, _mm512_set1_epi64(DIVISORS.len() as i64 - 1));
                 (fraction, _mm512_i64gather_pd::<8>(count, DIVISORS.as_ptr()))
             } else {
-                // The lookup takes 3 bits. Without digits the divisor does not matter.
+                // The look-up uses 3 bits. Without digits the divisor does not matter.
                 let place = _mm512_sub_epi8(end, whole_end);
                 let divisor = _mm512_permutexvar_pd(place, _mm512_loadu_pd(DIVISORS_BEFORE.as_ptr()));
                 (_mm512_cvtepi64_pd(spelt(simd, digits, whole_end, end)), divisor)
@@ -314,7 +323,7 @@ fn convert<T: Value, const LONG: bool>(
     }
 }
 
-/// The divisor for `k` digits at `(k + 1) % 8`, for 1 to 8 digits.
+/// The divisor for `k` digits at index `(k + 1) % 8`, for 1 to 8 digits.
 static DIVISORS_BEFORE: [f64; 8] = {
     let mut table = [1.0; 8];
     let mut count = 1;
@@ -325,16 +334,18 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// Converts eight entries from number `from` on, whose starts, colons and ends are by turns at these places, from the values of all bytes as
-/// digits: two indices and two values by turns. Entries that are missing become zeros.
+/// Converts eight entries from number `from` on. `places` has their starts, colons and ends in
+/// turn, `digits` the values of all bytes as digits. Returns two indices and two values in turn;
+/// missing entries become zeros.
 ///
-/// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
-/// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
+/// Each number is moved to the end of 8 bytes, with zeros before it in place of other text. Then
+/// neighbours are joined by multiply-and-add, three times: to numbers of two, of four and of eight
+/// digits.
 #[inline(always)]
 fn convert_entries(simd: Avx512, digits: __m512i, places: __m512i, from: usize) -> __m512i {
     let starts = spread::<3>(simd, places, 3 * from);
     let (colons, ends) = (spread::<3>(simd, places, 3 * from + 1), spread::<3>(simd, places, 3 * from + 2));
-    // SAFETY: there is a value of `Avx512`.
+    // SAFETY: the `Avx512` value proves CPU support.
     unsafe {
         // The 8 bytes before an end: -8 to -1.
         let before = _mm512_set1_epi64(0xfffe_fdfc_fbfa_f9f8_u64 as i64);
@@ -348,10 +359,11 @@ fn convert_entries(simd: Avx512, digits: __m512i, places: __m512i, from: usize) 
     }
 }
 
-/// Where [`convert_entries`] has the indices of these entries, below 8, and then their values.
+/// Returns the places of the indices of these entries (below 8) in the result of
+/// [`convert_entries`], then the places of their values.
 #[inline(always)]
 fn in_turn(_: Avx512, entries: &[u32; LANES]) -> __m512i {
-    // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `entries`.
+    // SAFETY: the `Avx512` value proves CPU support; the 32 bytes are those of `entries`.
     unsafe {
         let entries = _mm256_loadu_si256(entries.as_ptr().cast());
         // Two indices, two values: 0 1 4 5 8 9 12 13.
@@ -361,8 +373,8 @@ fn in_turn(_: Avx512, entries: &[u32; LANES]) -> __m512i {
     }
 }
 
-/// Stores indices and values, which lie at the places `order` of what [`convert_entries`] gives: a bit for each index that is
-/// not below its limit.
+/// Stores indices and values, which are at the places `order` of the result of [`convert_entries`].
+/// Returns a bit for each index that is not below its limit.
 #[inline(always)]
 fn store_entries<T: Value>(
     simd: Avx512,
@@ -372,7 +384,8 @@ fn store_entries<T: Value>(
     indices: &mut [i32; LANES],
     values: &mut [T; LANES],
 ) -> u32 {
-    // SAFETY: there is a value of `Avx512`; 32 bytes are written to `indices`, which has as many.
+    // SAFETY: the `Avx512` value proves CPU support; 32 bytes are written to `indices`, which has
+    // 32.
     unsafe {
         let both = _mm512_permutexvar_epi32(order, numbers);
         let found = _mm512_castsi512_si256(both);
@@ -382,46 +395,46 @@ fn store_entries<T: Value>(
     }
 }
 
-/// The 64 bytes that begin `BACK` bytes before the block.
+/// Loads the 64 bytes that begin `BACK` bytes before the block.
 #[inline(always)]
 fn load<const BACK: usize>(_: Avx512, text: Window<'_>) -> __m512i {
-    // SAFETY: there is a value of `Avx512`; the 64 bytes are those of the array.
+    // SAFETY: the `Avx512` value proves CPU support; the 64 bytes are those of the array.
     unsafe { _mm512_loadu_si512(text.back::<BACK>().as_ptr().cast()) }
 }
 
-/// The value of each byte, if it is a digit; 10 or more for other bytes.
+/// Returns the value of each byte, if it is a digit; 10 or more for other bytes.
 #[inline(always)]
 fn digits(_: Avx512, text: __m512i) -> __m512i {
-    // SAFETY: there is a value of `Avx512`.
+    // SAFETY: the `Avx512` value proves CPU support.
     unsafe { _mm512_sub_epi8(text, _mm512_set1_epi8(0x30)) }
 }
 
-/// The bytes that are digits, and the value of each byte, 0 if it is none.
+/// Returns a mask of the digits, and the value of each byte, 0 if it is not a digit.
 #[inline(always)]
 fn digits_or_zeros(simd: Avx512, text: __m512i) -> (u64, __m512i) {
     let digits = digits(simd, text);
-    // SAFETY: there is a value of `Avx512`.
+    // SAFETY: the `Avx512` value proves CPU support.
     unsafe {
         let digit = _mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10));
         (digit, _mm512_maskz_mov_epi8(digit, digits))
     }
 }
 
-/// The bytes that are `byte`.
+/// Returns a mask of the bytes that are `byte`.
 #[inline(always)]
 fn is_byte(_: Avx512, text: __m512i, byte: u8) -> u64 {
-    // SAFETY: there is a value of `Avx512`.
+    // SAFETY: the `Avx512` value proves CPU support.
     unsafe { _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8)) }
 }
 
-/// The places of the bits, one a byte; 0 after the last one.
+/// Returns the places of the bits, one per byte; 0 after the last one.
 #[inline(always)]
 fn places(_: Avx512, bits: u64) -> __m512i {
-    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
+    // SAFETY: the `Avx512` value proves CPU support; `bytes!` reads the 64 bytes of its own table.
     unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
 }
 
-/// Eight of the bytes, one of `TURNS`, from number `from` on, each in all bytes of a lane.
+/// Returns eight of the bytes, every `TURNS`th from number `from` on, each in all bytes of a lane.
 #[inline(always)]
 fn spread<const TURNS: usize>(_: Avx512, bytes: __m512i, from: usize) -> __m512i {
     const TABLE: [[u8; 64]; 5] = {
@@ -433,42 +446,43 @@ fn spread<const TURNS: usize>(_: Avx512, bytes: __m512i, from: usize) -> __m512i
         }
         table
     };
-    // SAFETY: there is a value of `Avx512`; each row of the table has 64 bytes.
+    // SAFETY: the `Avx512` value proves CPU support; each row of the table has 64 bytes.
     unsafe {
         let lanes = _mm512_loadu_si512(TABLE[TURNS].as_ptr().cast());
         _mm512_permutexvar_epi8(_mm512_add_epi8(lanes, _mm512_set1_epi8(from as i8)), bytes)
     }
 }
 
-/// For each lane the number that the digits after place `before` and before place `end` spell, the last 8 of them.
+/// Returns, for each lane, the number spelt by the digits after place `before` and before place
+/// `end`, at most the last 8 of them.
 #[inline(always)]
 fn spelt(simd: Avx512, digits: __m512i, before: __m512i, end: __m512i) -> __m512i {
-    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
+    // SAFETY: the `Avx512` value proves CPU support; `bytes!` reads the 64 bytes of its own table.
     unsafe {
         let from = _mm512_add_epi8(end, bytes!(|i| (i % 8).wrapping_sub(8)));
         let is_part = _mm512_cmpgt_epi8_mask(from, before);
         let fours = fours(simd, _mm512_maskz_permutexvar_epi8(is_part, from, digits));
-        // The first four, times 10000, are added to the last four.
+        // The first four digits, times 10000, are added to the last four.
         _mm512_dpwssd_epi32(_mm512_srli_epi64::<32>(fours), fours, _mm512_set1_epi64(10_000))
     }
 }
 
-/// Eight digits in each lane as two numbers of four.
+/// Joins the eight digits of each lane into two numbers of four digits.
 #[inline(always)]
 fn fours(_: Avx512, digits: __m512i) -> __m512i {
-    // SAFETY: there is a value of `Avx512`.
+    // SAFETY: the `Avx512` value proves CPU support.
     unsafe {
         let twos = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
         _mm512_madd_epi16(twos, _mm512_set1_epi32(0x0001_0064))
     }
 }
 
-/// Stores eight doubles as values, those with a bit in `negative` with a minus, also zeros.
+/// Stores eight doubles as values, negated (zeros too) where `negative` has a bit.
 #[inline(always)]
 fn store<T: Value>(_: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Pod`.
+    // SAFETY: the `Avx512` value proves CPU support. Eight values of 4 or 8 bytes are written, as
+    // many as `out` has, and any bit pattern is a valid `Value`, which is `Pod`.
     unsafe {
         let numbers = _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0));
         if size_of::<T>() == size_of::<f32>() {
@@ -483,8 +497,8 @@ fn store<T: Value>(_: Avx512, numbers: __m512d, negative: u8, out: &mut [T; LANE
 #[inline(always)]
 fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Pod`.
+    // SAFETY: the `Avx512` value proves CPU support. Eight values of 4 or 8 bytes are written, as
+    // many as `out` has, and any bit pattern is a valid `Value`, which is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtepi32_ps(numbers));
@@ -494,12 +508,12 @@ fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LAN
     }
 }
 
-/// Stores sixteen integers as values, those with a bit in `negative` with a minus, also zeros.
+/// Stores sixteen integers as values, negated (zeros too) where `negative` has a bit.
 #[inline(always)]
 fn store_integers<T: Value>(simd: Avx512, numbers: __m512i, negative: u16, out: &mut [T; 2 * LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx512`. Sixteen values of 4 bytes are written, as many as `out` has, and any bits are a
-    // value, because a `Value` is `Pod`.
+    // SAFETY: the `Avx512` value proves CPU support. Sixteen values of 4 bytes are written, as many
+    // as `out` has, and any bit pattern is a valid `Value`, which is `Pod`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
             let numbers = _mm512_cvtepi32_ps(numbers);
