@@ -145,7 +145,7 @@ void AfterAWhile(const std::function<void()>& work) {
 }
 
 // Forks. The child ends by `end`; the parent reads on, and exits with 1 unless the child ended with `status`.
-void Fork(cr::Reader& reader, const std::function<void()>& end, int status) {
+void Fork(cr::Reader& reader, int status, const std::function<void()>& end) {
   // AddressSanitizer's locks stay locked in the child if another thread allocates during the fork.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const pid_t child = fork();
@@ -220,15 +220,15 @@ int main(int count, char** arguments) {
   if (way == "abort") std::abort();
   if (way == "exception") throw std::runtime_error("no handler");
   if (way == "fork, the child returns") {
-    Fork(reader, [] {}, 0);
+    Fork(reader, 0, [] {});
     return 0;
   }
   if (way == "fork, the child exits") {
-    Fork(reader, [] { std::exit(9); }, 9 << 8);
+    Fork(reader, 9 << 8, [] { std::exit(9); });
     return 0;
   }
   if (way == "fork, the child is killed") {
-    Fork(reader, [] { raise(SIGKILL); }, SIGKILL);
+    Fork(reader, SIGKILL, [] { raise(SIGKILL); });
     return 0;
   }
   if (way == "a thread ends with its minibatch") {

@@ -1,5 +1,6 @@
-// The ways in which a program with a reader ends, each with every kind of reader: the exit code is the program's own, and
-// nothing hangs. Built with sanitizers, a fault or a leak on the way out changes the exit code.
+// The ways in which a program with a reader ends, each with every kind of reader: the exit code is the
+// program's own, and nothing hangs. Built with sanitizers, a fault or a leak on the way out changes the exit
+// code.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,7 +97,8 @@ class EndsTest : public DataTest, public testing::WithParamInterface<const char*
     for (int i = 0; i < utterances; ++i) {
       const std::string name = "u" + std::to_string(i);
       const int first = i * frames;
-      script += name + "=" + path + "[" + std::to_string(first) + "," + std::to_string(first + frames - 1) + "]\n";
+      script +=
+          name + "=" + path + "[" + std::to_string(first) + "," + std::to_string(first + frames - 1) + "]\n";
       labels += "\"" + name + ".lab\"\n0 1000000 s 1\n.\n";
     }
     Write("features.scp", script);

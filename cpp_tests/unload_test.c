@@ -27,7 +27,7 @@ static void load(void* library, const char* name, void* function, size_t size) {
 }
 
 /* The function `name` of the library, as a local pointer. */
-#define LOAD(name) \
+#define LOAD(name)              \
   __typeof__(&name) own_##name; \
   load(library, #name, &own_##name, sizeof own_##name)
 
@@ -46,7 +46,8 @@ static void read_some(void* library, const char* options, int leaves) {
   LOAD(cntk_reader_minibatch_read);
   LOAD(cntk_reader_minibatch_release);
   source.text = options;
-  if (own_cntk_reader_open(&source, &reader, NULL) != CNTK_READER_STATUS_OK) fail("cntk_reader_open", options);
+  if (own_cntk_reader_open(&source, &reader, NULL) != CNTK_READER_STATUS_OK)
+    fail("cntk_reader_open", options);
   epoch.minibatch_size = 7;
   if (own_cntk_reader_epoch_start(reader, &epoch, NULL) != CNTK_READER_STATUS_OK)
     fail("cntk_reader_epoch_start", options);

@@ -9,6 +9,7 @@ mod api;
 mod attack;
 mod build;
 mod consumers;
+mod coverage;
 mod deny;
 mod differences;
 mod fmt;
@@ -111,6 +112,7 @@ cargo xtask COMMAND [OPTIONS]
                            takes Debian's Rust), undefined (C++ and the modules inside CNTK), valgrind; without names all of them
   mutants [MODULE ...]     finds small changes of the code that the unit tests of its module do not notice, with cargo-mutants
       --share K/N          every Nth of them, from the Kth on
+  coverage                 the lines and branches of the library that its Rust tests execute, with cargo-llvm-cov
   schedules                the protocols between the library's threads under many orders of their steps
       --long               100,000 orders of each instead of 1,000, from a fresh seed
       --schedules N        number of orders
@@ -169,6 +171,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "sanitize" => sanitize::command(project, parser),
         "schedules" => schedules::command(project, parser),
         "mutants" => mutants::command(project, parser),
+        "coverage" => no_more(&mut parser).and_then(|()| coverage::command(project)),
         "soak" => soak::command(project, parser),
         "dropin" => modules::command(project, parser),
         "port" => port::command(project, parser),
