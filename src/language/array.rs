@@ -87,11 +87,6 @@ impl Array {
         self.elements.len()
     }
 
-    /// Returns whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.elements.is_empty()
-    }
-
     /// Returns the texts of the elements.
     pub fn texts(&self) -> Vec<String> {
         self.elements.iter().map(|element| element.text().to_string()).collect()

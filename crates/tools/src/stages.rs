@@ -178,12 +178,6 @@ pub struct LoadedStage {
 }
 
 impl LoadedStage {
-    /// Returns the amount of loaded data.
-    #[must_use]
-    pub fn work(&self) -> Work {
-        self.work
-    }
-
     /// Packs the loaded chunks into minibatches of this many samples, in the order of the settings.
     /// This includes drawing the order, which [`Stages::randomize`] does alone.
     pub fn pack(&mut self, minibatch_size: u64) -> Result<Work> {

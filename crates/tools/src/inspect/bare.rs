@@ -30,12 +30,8 @@ pub struct BareFiles(Vec<BareFile>);
 
 /// One of [`BareFiles`].
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct BareFile {
-    /// Its path.
-    pub path: String,
-    /// Its format.
-    pub format: FileFormat,
+struct BareFile {
+    path: String,
     source: BareSource,
     /// The path and the lines of a file that must be written beside this one before a configuration
     /// can read it, such as a script.
@@ -90,11 +86,6 @@ impl BareFiles {
             }
         }
         Ok(BareFiles(files))
-    }
-
-    /// The files.
-    pub fn files(&self) -> &[BareFile] {
-        &self.0
     }
 
     /// Opens the data for inspection, like [`Look::inspect`](crate::Look::inspect). Labels may be
@@ -292,7 +283,7 @@ impl BareFile {
                 return Err(Error::data(message).with_detail(other.remedy_for(path)).in_file(path));
             }
         };
-        Ok(BareFile { path: path.to_owned(), format, source, companion })
+        Ok(BareFile { path: path.to_owned(), source, companion })
     }
 
     /// Returns the path and the streams, if it is a text file.

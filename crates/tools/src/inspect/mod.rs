@@ -41,7 +41,7 @@ mod notes;
 mod outline;
 mod sequences;
 
-pub use bare::{BareFile, BareFiles};
+pub use bare::BareFiles;
 pub use brief::{Brief, BriefMember};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
 pub use cntk_reader_core::format::check::{Finding, Severity, StreamStatistics, UnknownName};

@@ -72,13 +72,6 @@ macro_rules! values {
         }
 
         impl Values {
-            /// Returns their type.
-            pub fn element(&self) -> ElementType {
-                match self {
-                    $(Values::$variant(_) => ElementType::$variant,)*
-                }
-            }
-
             /// Returns their bytes, in native order.
             pub fn bytes(&self) -> &[u8] {
                 match self {
