@@ -15,7 +15,7 @@ pub(super) const TYPE: &str = "NumpyDeserializer";
 pub(super) fn read(section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     let refuse = |at: &Section, key: &str| {
         let message = format!("'{}' has no '{key}'.", at.path());
-        let detail = "Arrays are streams, each with its file: input = [ features = [ file = \"x.npy\" ] ].";
+        let detail = "Arrays are streams, each with its file: ‹arrays›.";
         at.blame_missing(key, Error::config(InvalidArgument, message).with_detail(detail))
     };
     if !section.exists_here("input") {

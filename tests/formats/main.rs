@@ -6,6 +6,7 @@
 mod common;
 
 mod arrays;
+mod builders;
 mod changed;
 mod confined;
 mod extended_example;

@@ -62,6 +62,7 @@ pub const NAMED: &[Named] = &[
     row("sparse", Fixed("format = \"sparse\""), Method("sparse"), Method("Sparse"), Fixed("is_sparse=True")),
     row("image_shape", Fixed("imageShape = \"channels:columns:rows\""), Fixed("imageShape"), Fixed("imageShape"), Fixed("shape=(channels, rows, columns)")),
     row("streams", Phrase("'input = [ name = [ dim = ... ; format = \"dense\" ] ... ]'"), Fixed("dense(name, dim)"), Fixed("Dense(name, dim)"), Fixed("StreamDefs(name=StreamDef(shape=...))")),
+    row("arrays", Phrase("'input = [ features = [ file = \"x.npy\" ] ]'"), Fixed("array(name, file)"), Fixed("Array(name, file)"), Fixed("StreamDefs(name=StreamDef(npy=...))")),
     // Of one transform.
 ];
 

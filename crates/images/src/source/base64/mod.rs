@@ -36,7 +36,7 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, Result};
-use cntk_reader_text::ctf::index::{Index, IndexOptions};
+use cntk_reader_text::ctf::index::{Index, IndexOptions, LACKS_KEYS};
 use record::{Record, Rules};
 use std::fmt;
 use std::ops::Range;
@@ -87,7 +87,7 @@ impl Base64Images {
             quirks: Quirks::default(),
         };
         let index = Index::open(&file, &index_options, corpus)
-            .map_err(|error| explain_text_key(error, &first, corpus))?;
+            .map_err(|error| explain_keys(error, &first, corpus))?;
         let common = Common::new(options, users, label_dim(options)?)?;
         let infos = index.chunks().iter().map(|chunk| {
             let sequences = chunk.sequences.checked_mul(common.copies).ok_or_else(|| {
@@ -147,17 +147,23 @@ fn first_line(file: &DataFile) -> Result<Vec<u8>> {
     }
 }
 
-/// Explains a text key where numeric keys are expected, which the index of the file cannot do.
-fn explain_text_key(error: Error, first: &[u8], corpus: &Corpus) -> Error {
+/// Explains keys that are texts where numbers are expected, and missing keys where texts are
+/// expected, which the index of the file cannot do.
+fn explain_keys(error: Error, first: &[u8], corpus: &Corpus) -> Error {
     let key = Columns::of(first).and_then(|columns| columns.key).unwrap_or_default();
-    if !corpus.is_numeric() || key.is_empty() || unsigned(key) != CNumber::None {
+    let detail = if error.message() == LACKS_KEYS {
+        "The lines begin with a label instead of a key. Put the key of its sequence and a tab before each line; or set \
+         ‹numeric_keys = true›, if no other deserializer has keys that are text."
+            .to_owned()
+    } else if corpus.is_numeric() && !key.is_empty() && unsigned(key) == CNumber::None {
+        let key = cntk_reader_core::message::shown::quoted(&key[..key.len().min(80)]);
+        format!(
+            "The first line begins with the key '{key}', which is a text: set ‹numeric_keys = false› ‹in_the_reader›; or \
+             write numbers as keys, or no keys."
+        )
+    } else {
         return error;
-    }
-    let key = cntk_reader_core::message::shown::quoted(&key[..key.len().min(80)]);
-    let detail = format!(
-        "The first line begins with the key '{key}', which is a text: set ‹numeric_keys = false› ‹in_the_reader›; or \
-         write numbers as keys, or no keys."
-    );
+    };
     let mut explained = Error::data(error.message())
         .with_detail(detail)
         .in_file(error.location().file.as_deref().unwrap_or_default());

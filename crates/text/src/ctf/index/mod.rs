@@ -42,6 +42,7 @@ mod warnings;
 
 pub use cache::CacheState;
 pub use kept::{IndexCache, IndexSize};
+pub use start::LACKS_KEYS;
 pub(super) use start::is_space;
 
 use crate::ctf::TextOptions;

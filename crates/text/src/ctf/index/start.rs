@@ -23,6 +23,10 @@ pub(super) struct Start {
 /// An unknown line number.
 pub(super) const LINE_UNKNOWN: u64 = u64::MAX;
 
+/// CNTK's message for lines without keys where keys are texts.
+pub const LACKS_KEYS: &str = "Corpus expects non-numeric sequence keys present but the input file does not have them.\
+                              Please use the configuration to enable numeric keys instead.";
+
 /// White space between lines and after textual ids.
 pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
@@ -79,11 +83,7 @@ impl Start {
         let content = bytes.offset();
         let by_line = skip_sequence_ids || first == b'|';
         if by_line && !corpus.is_numeric() {
-            return Err(Error::data(
-                "Corpus expects non-numeric sequence keys present but the input file does not have them.\
-                 Please use the configuration to enable numeric keys instead.",
-            )
-            .with_detail(match skip_sequence_ids {
+            return Err(Error::data(LACKS_KEYS).with_detail(match skip_sequence_ids {
                 true => {
                     "‹skip_sequence_ids = true› makes each line a sequence without a key, so it cannot be joined by keys that are \
                      text: leave it out, and begin each line with the key of its sequence. In frame mode the lines of an \
