@@ -40,7 +40,7 @@ fn ids_are_distinct() {
     all.for_each(|id| assert!(ids.insert(id), "{id}"));
 }
 
-/// Returns the sources with their paths, except for paths that contain `without`.
+/// Returns the sources with their paths in the project, except for paths that contain `without`.
 fn sources(without: &str) -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("src"), root.join("crates")];
@@ -48,7 +48,8 @@ fn sources(without: &str) -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("the sources").flatten() {
             let path = entry.path();
-            let name = path.display().to_string();
+            let inside = path.strip_prefix(root).expect("a path in the project");
+            let name = format!("/{}", inside.display());
             let is_left_out = !without.is_empty() && name.contains(without)
                 || name.contains("crates/core/src/option/")
                 || name.contains("tests")
