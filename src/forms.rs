@@ -397,6 +397,12 @@ mod tests {
         assert!(stream("w").padded(0.0f32, Some(usize::MAX / 8)).is_err());
         let error = stream("x").packed::<f64>().expect_err("the other type");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        // Callers must check the type first.
+        for name in ["x", "s"] {
+            let forms = stream(name).forms().expect("data");
+            let error = forms.pack(&mut Vec::<f64>::new()).expect_err("the other type");
+            assert_eq!((error.kind(), error.location().stream.as_deref()), (ErrorKind::Internal, Some(name)));
+        }
     }
 
     #[test]

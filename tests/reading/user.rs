@@ -196,6 +196,24 @@ fn user_code_runs_on_one_thread_unless_it_allows_more() {
 }
 
 #[test]
+fn chunks_without_sequences_are_an_explained_error() {
+    for text in ["", "randomize = false"] {
+        for (chunks, message) in [
+            (&[0][..], "The only chunk of the deserializer has no sequences."),
+            (&[0, 0, 0], "None of the 3 chunks of the deserializer has a sequence."),
+        ] {
+            let mut reader = open(text, false, chunks, &Arc::default()).expect("a reader");
+            reader.start_epoch(&epoch(10, 2, 1, 0)).expect("an epoch");
+            let error = read(&mut reader).expect_err("nothing to read");
+            assert_eq!((error.message(), error.kind()), (message, ErrorKind::Data), "'{text}'");
+            assert!(error.detail().contains("`load` in Rust"), "{error}");
+        }
+        // One sequence is enough.
+        assert_eq!(order(text, false, &[0, 1, 0], &epoch(10, 1, 1, 0)), "0*");
+    }
+}
+
+#[test]
 fn epochs_end_with_more_workers_than_chunks() {
     for composable in [false, true] {
         for text in ["", "randomize = false"] {

@@ -129,6 +129,30 @@ fn gone() -> Error {
     Error::internal("Assembling a minibatch panicked; the reader can no longer be used.")
 }
 
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::HandoffThread;
+    use cntk_reader_core::ErrorKind;
+
+    #[test]
+    fn panic_is_reported_by_every_later_call() {
+        let work = |number: &mut u32| match *number {
+            3 => std::panic::resume_unwind(Box::new("on purpose")),
+            _ => *number *= 2,
+        };
+        let thread = HandoffThread::start("worker", work).expect("a thread");
+        thread.give(21);
+        assert_eq!(thread.take().expect("a value"), 42);
+        for number in [3, 21] {
+            thread.give(number);
+            let error = thread.take().expect_err("a panic");
+            assert_eq!(error.kind(), ErrorKind::Internal);
+            assert!(error.message().contains("Assembling a minibatch panicked"), "{error}");
+            assert!(thread.is_done());
+        }
+    }
+}
+
 #[cfg(all(test, shuttle))]
 mod schedules {
     use super::HandoffThread;
