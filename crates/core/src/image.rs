@@ -273,6 +273,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pixels_are_counted_in_every_type() {
+        let kinds = [Pixels::Bytes(vec![1; 6]), Pixels::Floats(vec![1.0; 6]), Pixels::Doubles(vec![1.0; 6])];
+        for mut pixels in kinds {
+            assert_eq!((pixels.len(), pixels.is_empty()), (6, false));
+            pixels.truncate(1);
+            assert_eq!((pixels.len(), pixels.is_empty()), (1, false));
+            pixels.truncate(0);
+            assert_eq!((pixels.len(), pixels.is_empty()), (0, true));
+        }
+        assert!(Image::default().pixels.is_empty());
+    }
+
+    #[test]
     fn nested_mirrored_crops_map_to_the_decoded_image() {
         let region = |left, top, width, height| Region { left, top, width, height };
         let mut drawn = Drawn::whole(100, 80);

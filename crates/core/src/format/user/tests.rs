@@ -3,12 +3,14 @@
 #![allow(unsafe_code, reason = "a buffer from raw parts")]
 
 use super::chunk::LoadedChunk;
+use super::fetched::SequenceSource;
 use super::*;
 use crate::ErrorKind;
+use crate::format::fetch::FetchedData;
 use crate::format::loader::Loader;
 use crate::format::loading::load;
 use crate::format::{Chunk, Deserializer, Lengths, Loaded};
-use crate::sequence::SequenceId;
+use crate::sequence::{SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};
 use crate::stream::ElementType;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -416,6 +418,85 @@ fn sequences_are_fetched_and_checked() {
         assert!(error.message().contains(message), "{error}");
         assert_eq!(error.kind(), ErrorKind::User);
     }
+}
+
+/// A source with a single sequence, as the C layer makes it from its callbacks.
+struct Callbacks(Arc<AtomicUsize>);
+
+/// Its data: three samples of one value.
+struct Called([u8; 12]);
+
+impl FetchedData for Called {
+    fn is_valid(&self) -> bool {
+        true
+    }
+    fn prepare(&mut self, _position: u32) -> Result<()> {
+        Ok(())
+    }
+    fn view(&self, _stream: usize) -> Loaded<'_> {
+        Loaded::Data(SequenceView {
+            samples: 3,
+            values: &self.0,
+            form: ValueForm::Whole,
+            kind: ViewKind::Dense,
+        })
+    }
+    fn shape(&self, _stream: usize) -> Option<&[usize]> {
+        None
+    }
+    fn key(&self, _stream: usize) -> Option<SequenceKey> {
+        Some(9)
+    }
+    fn release(&mut self) {}
+}
+
+impl SequenceSource for Callbacks {
+    fn fetch(&self, index: u32, _used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let values = [0, 1, 2].map(|step| (10 * index + step) as f32).map(f32::to_ne_bytes);
+        Ok(Box::new(Called(values.as_flattened().try_into().expect("three values"))))
+    }
+    fn sequences(&self) -> Result<Option<Sequences>> {
+        Ok(Some(Sequences::of_lengths(vec![3, 3])))
+    }
+}
+
+/// Loads one chunk with such a source.
+struct Calling(Arc<AtomicUsize>, Vec<StreamInfo>);
+
+impl UserDeserializer for Calling {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.1
+    }
+    fn chunk_count(&self) -> u32 {
+        1
+    }
+    fn load(&self, _chunk: u32) -> Result<UserChunk> {
+        Ok(UserChunk::source(Box::new(Callbacks(Arc::clone(&self.0)))))
+    }
+    fn fetches_sequences(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn sources_of_sequences_list_and_fetch_them() {
+    let calls = Arc::default();
+    let user = Arc::new(Calling(Arc::clone(&calls), vec![dense(&[1])]));
+    let opened =
+        Registered::new("c", user).and_then(|user| user.open(false, true, &Arc::new(Corpus::Numeric)));
+    let chunk = load(opened.expect("a deserializer").source(), 0).expect("a chunk");
+    assert_eq!(
+        chunk.listing().expect("a listing").iter().map(|(_, length)| length).collect::<Vec<_>>(),
+        [3, 3]
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    let mut fetched = crate::format::fetched::Fetched::default();
+    fetched.take(&chunk, 1).expect("a sequence");
+    fetched.prepare(0).expect("a sequence");
+    let Loaded::Data(view) = fetched.sequence(0, 0) else { panic!("no data") };
+    assert_eq!((view.samples, floats(view.values)), (3, vec![10., 11., 12.]));
+    assert_eq!((fetched.key(0), calls.load(Ordering::SeqCst)), (Some(9), 1));
 }
 
 /// Declares impossible streams or chunk counts.
