@@ -1,6 +1,8 @@
 //! The crate as a Rust program uses it: only through the names at its root.
 
-use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
+use cntk_reader::user::{
+    Image, ImageInfo, Sequences, StreamData, UserChunk, UserDeserializer, UserTransform,
+};
 use cntk_reader::{
     CbfDeserializer, Config, CtfDeserializer, ElementType, Epoch, EpochState, Error, ErrorKind, ReadConfig,
     Reader, ReaderOptions, Result, StreamInfo,
@@ -172,7 +174,7 @@ fn next_epoch_of_another_size_needs_a_number() {
     assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
     let error = reader.next_epoch(Epoch::samples(5).minibatch_size(8)).expect_err("another size");
     assert_eq!(error.kind(), ErrorKind::State);
-    assert!(error.message().contains("had one sweep, and now one of 5 samples"), "{error}");
+    assert!(error.message().contains("had one sweep, but one of 5 samples"), "{error}");
     assert_eq!(reader.current_epoch(), Some((0, EpochState::Started)));
     // Other workers and minibatch sizes continue a restored epoch if they can.
     let checkpoint = reader.checkpoint().expect("a checkpoint");
@@ -297,6 +299,102 @@ fn sizes_that_mean_nothing_are_refused() {
     minibatches.reader_mut().configure(read).expect("a longer minibatch");
     let minibatch = minibatches.next().expect("one").expect("a minibatch");
     minibatch.stream("labels").and_then(|stream| stream.dense::<f32>()).expect("dense values");
+}
+
+#[test]
+fn minibatches_end_with_the_sweep_unless_they_may_cross_it() {
+    let (_folder, ctf) = digits();
+    let steps = |epoch: Epoch| -> Vec<(usize, bool)> {
+        let mut reader = open(&ctf, in_order());
+        let minibatches = reader.epoch(epoch.minibatch_size(8)).expect("an epoch");
+        let minibatches = minibatches.map(|minibatch| minibatch.expect("a minibatch"));
+        minibatches.map(|minibatch| (minibatch.sequences(), minibatch.end_of_sweep())).collect()
+    };
+    let crossing = [(8, false), (8, false), (8, true), (8, false), (8, true)];
+    assert_eq!(steps(Epoch::sweeps(2)), crossing);
+    assert_eq!(steps(Epoch::sweeps(2).cross_sweeps(true)), crossing);
+    let sweep = [(8, false), (8, false), (4, true)];
+    assert_eq!(steps(Epoch::sweeps(2).cross_sweeps(false)), [sweep, sweep].concat());
+}
+
+#[test]
+fn checkpoints_resume_over_changed_values_if_allowed() {
+    let (folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let first = reader.epoch(Epoch::sweeps(1).minibatch_size(6)).expect("an epoch").next();
+    first.expect("one").expect("a minibatch");
+    let checkpoint = reader.checkpoint().expect("a checkpoint");
+    drop(reader);
+    // Labels as before, and other features of the same size.
+    let lines = (0..20).map(|i| format!("{i} |features {i} {i}.7 |labels {}:1\n", i % 10));
+    write(folder.path(), "digits.ctf", &lines.collect::<String>());
+    let mut reader = open(&ctf, in_order());
+    let error = reader.restore(&checkpoint).expect_err("other values");
+    assert_eq!(error.kind(), ErrorKind::Checkpoint);
+    assert_eq!(reader.current_epoch(), None);
+    reader.restore_over_changed_values(&checkpoint).expect("the same keys and lengths");
+    let mut line = 6;
+    for minibatch in reader.rest_of_epoch() {
+        let minibatch = minibatch.expect("a minibatch");
+        let features = minibatch.stream("features").and_then(|stream| stream.dense::<f32>()).expect("values");
+        for (sample, &key) in features.chunks_exact(2).zip(minibatch.keys()) {
+            assert_eq!(
+                (key, sample),
+                (line, &[line as f32, format!("{line}.7").parse().expect("a number")][..])
+            );
+            line += 1;
+        }
+    }
+    assert_eq!(line, 20);
+}
+
+#[test]
+fn suggested_chunks_give_all_workers_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (100..500).map(|i| format!("{i} |x {i}\n")).collect();
+    let ctf = CtfDeserializer::new(write(folder.path(), "x.ctf", &lines)).dense("x", 1);
+    let reader = open(&ctf, ReaderOptions::new());
+    assert_eq!(reader.sizes().chunks, Some(1));
+    let size = reader.suggest_chunk_size(4);
+    assert!(size < lines.len() as u64 / 4 && reader.suggest_chunk_size(8) < size, "{size}");
+    let ctf = ctf.chunk_size(size);
+    let shares = [0, 1, 2, 3].map(|rank| {
+        let mut reader = open(&ctf, ReaderOptions::new());
+        keys(reader.epoch(Epoch::sweeps(1).minibatch_size(20).worker(rank, 4)).expect("an epoch")).len()
+    });
+    assert_eq!(shares.iter().sum::<usize>(), 400);
+    assert!(shares.iter().all(|&share| (80..=120).contains(&share)), "{shares:?}");
+}
+
+#[test]
+fn builder_describes_its_parts_for_debugging() {
+    let (folder, ctf) = digits();
+    let config = write(folder.path(), "digits.cntk", "frameMode = true\n");
+    let builder = Reader::builder()
+        .config_file(config)
+        .expect("a configuration")
+        .options(ReaderOptions::new().randomization_seed(77))
+        .ctf(ctf)
+        .deserializer("squares", Squares::below(20))
+        .transform("Warp", Warp);
+    let text = format!("{builder:?}");
+    for part in ["digits.cntk", "(\"randomizationSeed\", Word(\"77\"))", "digits.ctf"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.ends_with("\"squares\"], transforms: [\"Warp\"] }"), "{text}");
+}
+
+/// Changes nothing.
+struct Warp;
+
+impl UserTransform for Warp {
+    fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
+        Ok(image)
+    }
+
+    fn apply(&self, _: &mut Image, _: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Sequences of different lengths share a minibatch, or are truncated. Each column belongs to one

@@ -10,4 +10,5 @@ mod resume;
 mod robustness;
 mod steps;
 mod user;
+mod user_arrays;
 mod user_fetched;
