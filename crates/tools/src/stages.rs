@@ -327,12 +327,14 @@ mod tests {
         let stages = Reader::builder().ctf(ctf).stages().expect("stages");
         let all = stages.work();
         assert_eq!((all.bytes, all.sequences, all.samples), (120_000, 10_000, 10_000));
+        assert_eq!(format!("{stages:?}"), format!("Stages {{ work: {all:?}, .. }}"));
         let epoch = Epoch::sweeps(1).minibatch_size(100);
         assert_eq!(stages.read().expect("reading"), all);
         assert_eq!(stages.index().expect("indexing"), all);
         assert_eq!(stages.parse().expect("parsing"), all);
         assert_eq!(stages.randomize(&epoch).expect("an order"), all);
         let mut loaded = stages.load_for_packing(u64::MAX).expect("loading");
+        assert_eq!(format!("{loaded:?}"), format!("LoadedStage {{ work: {all:?}, .. }}"));
         assert_eq!(loaded.pack(100).expect("packing"), all);
         let mut loaded = stages.load_for_packing(25_000).expect("loading");
         let part = loaded.pack(100).expect("packing");

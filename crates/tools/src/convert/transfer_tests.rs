@@ -2,7 +2,7 @@
 
 use super::*;
 use cntk_reader::{Builder, CbfDeserializer, CtfDeserializer, Reader, ReaderOptions};
-use cntk_reader_core::stream::ElementType;
+use cntk_reader_core::stream::{ElementType, StreamInfo};
 use std::path::Path;
 
 /// Sequences of several lengths, with empty samples, indices in any order and awkward numbers.
@@ -147,6 +147,103 @@ fn class_numbers_become_sparse_streams() {
     run(of(5), Format::Text, &output).expect("text");
     assert_eq!(std::fs::read_to_string(&output).expect("text"), "0\t|y 2:1\n1\t|y 0:1\n2\t|y 4:1\n");
     assert!(run(of(4), Format::Text, &output).is_err());
+}
+
+/// Three sequences of a dense stream `x` and a sparse stream `y`, in two batches.
+fn batches() -> [Batch; 2] {
+    let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+    let x = |lengths: &[u32], values: &[f32]| Column {
+        lengths: lengths.to_vec(),
+        values: bytes(values),
+        ..Column::default()
+    };
+    let y = |lengths: &[u32], counts: &[u32], indices: &[i32], values: &[f32]| Column {
+        lengths: lengths.to_vec(),
+        counts: counts.to_vec(),
+        indices: indices.to_vec(),
+        values: bytes(values),
+    };
+    [
+        Batch {
+            keys: vec!["a".into(), "b".into()],
+            columns: vec![
+                x(&[1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+                y(&[1, 2], &[2, 0, 1], &[4, 0, 3], &[1.0, 0.5, 7.0]),
+            ],
+        },
+        Batch { keys: vec!["c".into()], columns: vec![x(&[1], &[7.0, 8.5]), y(&[1], &[1], &[2], &[-1.0])] },
+    ]
+}
+
+fn of_batches(batches: impl IntoIterator<Item = Batch, IntoIter: Send + 'static>) -> Data {
+    let streams = vec![StreamInfo::dense("x", &[2]), StreamInfo::sparse("y", &[5])];
+    let mut batches = batches.into_iter();
+    Data::of_batches(streams, true, Some(3), move |batch| {
+        assert!(batch.keys.is_empty() && batch.columns == [Column::default(), Column::default()]);
+        Ok(batches.next().map(|next| *batch = next).is_some())
+    })
+}
+
+#[test]
+fn batches_of_another_format_are_converted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = path(folder.path(), "out.ctf");
+    let written = |data: Data| {
+        let digest = run(data, Format::Text, &output).expect("text");
+        assert_eq!(digest.sequences, 3);
+        std::fs::read_to_string(&output).expect("text")
+    };
+    let data = of_batches(batches());
+    assert_eq!((data.sequences(), data.are_single(), data.has_keys()), (Some(3), false, true));
+    let text = "a\t|x 1 2\t|y 4:1 0:0.5\nb\t|x 3 4\t|y \nb\t|x 5 6\t|y 3:7\nc\t|x 7 8.5\t|y 2:-1\n";
+    assert_eq!(written(data), text);
+    // Numbers from 0 go on from batch to batch.
+    let mut numbered = of_batches(batches());
+    numbered.number_keys();
+    assert!(!numbered.has_keys());
+    assert_eq!(written(numbered), text.replace("a\t", "0\t").replace("b\t", "1\t").replace("c\t", "2\t"));
+    let mut selected = of_batches(batches());
+    selected.select(&["y".to_owned()]).expect("a stream");
+    assert_eq!(written(selected), "a\t|y 4:1 0:0.5\nb\t|y \nb\t|y 3:7\nc\t|y 2:-1\n");
+}
+
+#[test]
+fn batches_that_contradict_themselves_are_errors() {
+    type Change = fn(&mut Batch);
+    let changes: [(&str, Change); 9] = [
+        ("x", |batch| batch.columns[0].lengths[0] = 2),
+        ("x", |batch| batch.columns[0].lengths.push(0)),
+        ("x", |batch| batch.columns[0].values.truncate(23)),
+        ("x", |batch| batch.columns[0].counts.push(1)),
+        ("y", |batch| batch.columns[1].counts[1] = 1),
+        ("y", |batch| batch.columns[1].counts.push(0)),
+        ("y", |batch| batch.columns[1].indices[0] = 5),
+        ("y", |batch| batch.columns[1].indices[2] = -1),
+        ("y", |batch| batch.columns.truncate(1)),
+    ];
+    for (number, (stream, change)) in changes.into_iter().enumerate() {
+        let mut batches = batches();
+        change(&mut batches[0]);
+        let error = of_batches(batches).next_batch().map(|_| ()).expect_err("a contradiction");
+        assert!(error.message().contains(&format!("'{stream}'")), "{number}: {error}");
+    }
+    let mut data = of_batches(batches());
+    for batch in batches() {
+        assert_eq!(data.next_batch().expect("a batch"), Some(&batch));
+    }
+    assert_eq!(data.next_batch().expect("the end"), None);
+    assert_eq!(data.next_batch().expect("the end"), None);
+}
+
+#[test]
+fn single_samples_are_known_beforehand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, several, arrays] = ["a.ctf", "b.ctf", "c.npz"].map(|name| path(folder.path(), name));
+    std::fs::write(&one, "|x 1 2 3 |y 1:1\n|x 4 5 6 |y 2:1\n").expect("writing");
+    std::fs::write(&several, "0 |x 1 2 3 |y 1:1\n0 |x 4 5 6 |y 2:1\n").expect("writing");
+    write_arrays(&arrays, &[("x.npy", &[2], &[1, 2])]);
+    let of = |path: &str| Data::of_reader(ctf(path, ElementType::Float)).expect("data").are_single();
+    assert_eq!((of(&one), of(&several), numpy(&arrays).are_single()), (true, false, true));
 }
 
 /// Writes an archive of arrays of bytes: names, shapes and values.

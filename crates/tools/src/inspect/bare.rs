@@ -376,6 +376,9 @@ fn is_htk_script(file: &DataFile) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inspect::CheckOptions;
+    use cntk_reader::{Epoch, Reader};
+    use std::ops::ControlFlow;
 
     #[test]
     fn unknown_formats_are_refused_with_the_path() {
@@ -384,5 +387,33 @@ mod tests {
         std::fs::write(&path, "").expect("writing");
         let error = BareFiles::recognize(&[&path]).expect_err("an error");
         assert_eq!(error.location().file.as_deref(), Some(&path[..]));
+    }
+
+    #[test]
+    fn dimensions_are_learned_from_the_data() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [text, labels] = ["a.ctf", "b.mlf"].map(|name| folder.path().join(name).display().to_string());
+        std::fs::write(&text, "u |x 1 2 |y 7:1 |z 0:1\nv |x 3 4 |y 2:1 |z 3:1\n").expect("writing");
+        std::fs::write(&labels, "#!MLF!#\n\"u.lab\"\n0 1 s 5\n.\n\"v.lab\"\n0 1 s 0\n.\n").expect("writing");
+        let mut files = BareFiles::recognize(&[&text, &labels]).expect("data files");
+        let data = files.inspect().expect("data");
+        let summary = data.check(&CheckOptions::default(), &mut |_| ControlFlow::Continue(()), &mut |_| ());
+        files.learn(&data, &summary.expect("a summary"));
+        let dims = ["x", "y", "z", "labels", "other"].map(|stream| files.dim(stream));
+        assert_eq!(dims, [Some(2), Some(8), Some(4), Some(6), None]);
+        let configuration = files.configuration().expect("a configuration");
+        let mut reader = Config::from_text(&configuration)
+            .and_then(|config| Reader::builder().config(config).open())
+            .expect("a reader");
+        let mut shapes: Vec<_> =
+            reader.streams().iter().map(|stream| (stream.name.clone(), stream.shape.clone())).collect();
+        shapes.sort();
+        let expected = [("labels", 6), ("x", 2), ("y", 8), ("z", 4)];
+        assert_eq!(shapes, expected.map(|(name, dim)| (name.to_owned(), vec![dim])));
+        let minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(10)).expect("an epoch");
+        assert_eq!(
+            minibatches.map(|minibatch| minibatch.expect("a minibatch").sequences()).sum::<usize>(),
+            2
+        );
     }
 }

@@ -60,6 +60,8 @@ fn seek_continues_the_order() {
     }
     let mut resumed = builder(&path, ReaderOptions::new()).order(&epoch).expect("an order");
     resumed.seek(whole.position()).expect("a position");
+    let described = format!("SequenceOrder {{ sequences: 500, position: {}, .. }}", whole.position());
+    assert_eq!(format!("{resumed:?}"), described);
     let mut count = 0;
     while let Some(minibatch) = resumed.next_minibatch().expect("a minibatch") {
         assert_eq!(whole.next_minibatch().expect("a minibatch"), Some(minibatch));
