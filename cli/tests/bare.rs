@@ -185,6 +185,82 @@ fn configurations_are_made_for_speech() {
     assert!(code == 1 && errors.contains("info feats.scp --config"), "{errors}");
 }
 
+#[test]
+fn features_are_converted() {
+    let folder = speech();
+    let folder = folder.path();
+    let head = |file: &str| run(folder, &["head", file]);
+    let (code, expected, _) = head("feats.scp");
+    assert!(code == 0 && expected.contains("[[0.0,1.0],[2.0,3.0]]"), "{expected}");
+    for (input, output, options, shown) in [
+        ("feats.scp", "x.ark", &["--from", "htk", "--script", "x.scp"][..], &["x.ark", "x.scp"][..]),
+        ("x.ark", "y.mfc", &["--to", "htk", "--script", "y.scp"], &["y.scp"]),
+        ("x.scp", "z.mfc", &["--from", "kaldi", "--to", "htk", "--script", "z.scp"], &["z.scp"]),
+        ("y.scp", "y.npz", &["--from", "htk"], &[]),
+        ("x.ark", "x.npz", &[], &[]),
+    ] {
+        let (code, line, errors) = run(folder, &[&["convert", input, output], options].concat());
+        assert_eq!(code, 0, "{input} to {output}: {errors}");
+        assert!(line.starts_with(&format!("{output}: 2 sequences in ")), "{line}");
+        shown.iter().for_each(|file| assert_eq!(head(file).1, expected, "{file}"));
+    }
+    let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file");
+    assert!(bytes("x.npz") == bytes("y.npz"));
+    let values: Vec<u8> = (4..10).flat_map(|value| (value as f32).to_le_bytes()).collect();
+    assert!(bytes("x.npz").windows(values.len()).any(|window| window == values), "three frames of b");
+}
+
+#[test]
+fn labels_are_converted() {
+    let folder = speech();
+    let folder = folder.path();
+    let text = "a\t|phones 7:1\na\t|phones 7:1\nb\t|phones 0:1\nb\t|phones 3:1\nb\t|phones 3:1\n";
+    // The names have the numbers of their lines in the list.
+    let named = "a\t|phones 1:1\na\t|phones 0:1\nb\t|phones 1:1\nb\t|phones 1:1\nb\t|phones 1:1\n";
+    std::fs::write(folder.join("names.list"), "ah\nsil\n").expect("writing");
+    for (input, output, options) in [
+        ("labels.mlf", "l.ark", &["--script", "l.scp"][..]),
+        ("l.ark", "again.mlf", &[]),
+        ("again.mlf", "l.ctf", &["--stream", "phones"]),
+        ("l.ctf", "last.mlf", &["--stream", "phones"]),
+        ("last.mlf", "numbered.ctf", &["--stream", "phones", "--number-ids"]),
+        ("last.mlf", "l.npz", &[]),
+        ("names.mlf", "names.ctf", &["--stream", "phones", "--states", "names.list"]),
+    ] {
+        let arguments = [&["convert", input, output, "--format", "json"], options].concat();
+        let (code, report, errors) = run(folder, &arguments);
+        assert_eq!(code, 0, "{input} to {output}: {errors}");
+        let report = json(&report);
+        assert_eq!((&report["sequences"], &report["output"]), (&json!(2), &json!(output)));
+    }
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("text");
+    assert_eq!(read("l.ctf"), text);
+    assert_eq!(read("names.ctf"), named);
+    assert_eq!(read("l.scp"), "a l.ark:2\nb l.ark:21\n");
+    assert_eq!(read("numbered.ctf"), text.replace("a\t", "0\t").replace("b\t", "1\t"));
+    assert_eq!(read("last.mlf"), read("again.mlf"));
+    let archive = std::fs::read(folder.join("l.npz")).expect("an archive");
+    let classes = [0_i32, 3, 3].map(i32::to_le_bytes).concat();
+    assert!(archive.windows(12).any(|window| window == classes), "the classes of b");
+}
+
+#[test]
+fn impossible_conversions_of_speech_are_explained() {
+    let folder = speech();
+    let folder = folder.path();
+    for (arguments, words) in [
+        (&["feats.scp", "x.ark"][..], "give --from htk or --from kaldi"),
+        (&["feats.scp", "x.cbf", "--from", "htk"], "There is no conversion from htk to cbf"),
+        (&["labels.mlf", "x.ctf"], "--stream NAME"),
+        (&["labels.mlf", "x.ctf", "--stream", "a", "--stream", "b"], "--stream NAME"),
+    ] {
+        let (code, out, errors) = run(folder, &[&["convert"], arguments].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(errors.contains(words), "{errors}");
+    }
+    assert!(!folder.join("x.ctf").exists() && !folder.join("x.ark").exists());
+}
+
 /// An image of 3 by 2 pixels.
 fn image(value: u8) -> Vec<u8> {
     [b"P6\n3 2\n255\n".as_slice(), &[value; 18]].concat()

@@ -70,6 +70,55 @@ fn data_round_trip_through_every_format() {
 }
 
 #[test]
+fn class_arrays_become_sparse_streams() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let described = b"{'descr': '<i4', 'fortran_order': False, 'shape': (3,)}\n";
+    let mut array = b"\x93NUMPY\x01\0".to_vec();
+    array.extend((described.len() as u16).to_le_bytes());
+    array.extend(described);
+    array.extend([2_i32, 0, 4].map(i32::to_le_bytes).concat());
+    std::fs::write(folder.join("y.npy"), array).expect("writing");
+    let convert =
+        |option: &str| run(folder, &["convert", "y.npy", "y.ctf", "--stream", "y", "--one-hot", option]);
+    let (code, line, errors) = convert("y=5");
+    assert!(code == 0 && line.contains("3 sequences") && line.contains("verified"), "{line} {errors}");
+    let text = || std::fs::read_to_string(folder.join("y.ctf")).expect("text");
+    assert_eq!(text(), "0\t|y 2:1\n1\t|y 0:1\n2\t|y 4:1\n");
+    let (_, found, _) = run(folder, &["info", "y.ctf", "--format", "json"]);
+    let stream = &json(&found)["deserializers"][0]["streams"][0];
+    assert_eq!((&stream["storage"], &stream["dim"]), (&"sparse".into(), &5.into()));
+    for (option, code, words) in [
+        ("y", 2, "write NAME=CLASSES, such as labels=10"),
+        ("y=", 2, "the number of classes must be from 1 to 2147483647"),
+        ("y=0", 2, "the number of classes must be from 1 to 2147483647"),
+        ("y=2147483648", 2, "the number of classes must be from 1 to 2147483647"),
+        ("y=4", 1, "Its number 2 is 4, which must be from 0 to 3"),
+        ("z=5", 2, "There is no array 'z'"),
+    ] {
+        let (found, out, errors) = convert(option);
+        assert_eq!((found, out.as_str()), (code, ""), "{option}: {errors}");
+        assert!(errors.contains(words), "{option}: {errors}");
+    }
+    assert_eq!(text(), "0\t|y 2:1\n1\t|y 0:1\n2\t|y 4:1\n", "the earlier file is kept");
+    let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--one-hot", "y=5"]);
+    assert!(code == 2 && errors.contains("--one-hot is for NumPy arrays and Arrow files"), "{errors}");
+}
+
+#[test]
+fn number_ids_replaces_keys() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("a.ctf"), "17 |x 1\n17 |x 2\n5 |x 3\n").expect("writing");
+    let text = |options: &[&str]| {
+        assert_eq!(run(folder, &[&["convert", "a.ctf", "b.ctf"], options].concat()).0, 0);
+        std::fs::read_to_string(folder.join("b.ctf")).expect("text")
+    };
+    assert_eq!(text(&[]), "17\t|x 1\n17\t|x 2\n5\t|x 3\n");
+    assert_eq!(text(&["--number-ids"]), "0\t|x 1\n0\t|x 2\n1\t|x 3\n");
+}
+
+#[test]
 fn a_failed_conversion_leaves_the_earlier_file() {
     let (folder, path) = data(10);
     let folder = folder.path();
@@ -215,6 +264,37 @@ fn every_stage_is_timed() {
     );
     assert!(report["machine"]["cpus"].as_u64() > Some(0) && report["version"].is_string());
     assert_eq!(run(folder.path(), &["bench", "data.cntk", "--repetitions", "0"]).0, 2);
+}
+
+#[test]
+fn bench_prints_a_table() {
+    let (folder, _) = data(2000);
+    let arguments = [
+        "bench",
+        "data.ctf",
+        "--stages",
+        "parse,randomize",
+        "--repetitions",
+        "1",
+        "--threads-list",
+        "2",
+        "--format",
+        "table",
+    ];
+    let (code, table, errors) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{errors}");
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(table.starts_with("data.ctf, version "), "{table}");
+    assert_eq!(lines[1], ["stage", "threads", "seconds", "MB/s", "samples/s"]);
+    for (line, stage) in lines[2..].iter().zip(["parse", "randomize"]) {
+        assert_eq!((line[0], line[1], line.len()), (stage, "2", 5), "{table}");
+        let number = |place: usize| line[place].replace(',', "").parse::<f64>().expect("a number");
+        // 2,000 samples in the seconds, which are rounded.
+        let samples = number(4) * number(2);
+        assert!((1_000.0..=3_000.0).contains(&samples) || number(2) < 0.0005, "{table}");
+    }
+    assert_eq!(lines.len(), 4, "{table}");
+    assert!(errors.contains("Parse, 2 threads") && errors.contains("Randomize, 2 threads"), "{errors}");
 }
 
 #[test]

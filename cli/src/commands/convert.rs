@@ -7,6 +7,7 @@ use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, number};
 use crate::progress::Progress;
+use clap::ValueEnum;
 use cntk_reader::{ElementType, FileFormat, ReaderOptions};
 use cntk_reader_core::file::address;
 use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
@@ -117,6 +118,13 @@ enum FileKind {
     Mlf,
     /// An Arrow file (IPC, Feather)
     Arrow,
+}
+
+impl FileKind {
+    /// Returns the name that `--from` and `--to` take.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// Options for reading Arrow files.
@@ -421,8 +429,9 @@ impl Convert {
             (FileKind::Mlf, FileKind::Npz) => speech::mlf_to_numpy,
             (FileKind::Ctf, FileKind::Mlf) => speech::text_to_mlf,
             _ => {
+                let [from, to] = [from, to].map(FileKind::name);
                 let message = format!(
-                    "There is no conversion from {from:?} to {to:?}. Write a configuration that reads the input, and convert that.",
+                    "There is no conversion from {from} to {to}. Write a configuration that reads the input, and convert that.",
                 );
                 return Err(Failure::Usage(message));
             }
