@@ -150,9 +150,8 @@ fn loaded_chunks_are_counted_as_memory() {
         assert_eq!((before.window, before.buffers), (0, 0));
         let minibatches = read(&mut reader, 100);
         let after = reader.memory();
-        // All floats, indices and offsets of one chunk at least.
-        let chunk = 4 * (2 * 3 + 2 + 2 * 2 + 2 * 1 + 4 + 3);
-        assert!(after.window >= chunk, "{after:?}");
+        // At least the 6 floats of frames and 2 of classes of the smaller chunk.
+        assert!(after.window >= 4 * (6 + 2), "{after:?}");
         assert!(after.buffers > 0);
         assert_eq!(after.total(), after.window + after.buffers + after.index);
         drop((minibatches, reader));
