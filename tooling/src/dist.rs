@@ -69,8 +69,8 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
         // Tests link the library that programs get, so its arithmetic is checked, too.
         let settings = [
             ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            // In a short run, compiling takes longer than the tests.
-            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if project.short { "0" } else { "1" }),
+            // Compiling with optimization takes longer than it saves the tests.
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", if project.long { "1" } else { "0" }),
             ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
             ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true"),
             ("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true"),

@@ -8,7 +8,9 @@ use std::sync::Mutex;
 /// PyTorch's dependencies include about 5 GB of unused GPU libraries.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
 /// Installed as well, if possible. Tests report what is missing.
-const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
+const OPTIONAL: [&str; 2] = ["torchdata", "jax"];
+/// Installed in the long form as well.
+const LONG: [&str; 1] = ["ray[train]"];
 /// Minimum free disk space for the installation, in bytes.
 const NEEDED: u64 = 15_000_000_000;
 
@@ -23,8 +25,9 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     let _alone = alone(&INSTALLING);
     let folder = folder(project);
     let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
-    let wanted = [&PACKAGES[..], &OPTIONAL].concat().join(" ");
-    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
+    let optional = [&OPTIONAL[..], if project.long { &LONG } else { &[] }].concat();
+    let wanted = [&PACKAGES[..], &optional].concat().join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed.starts_with(&wanted)) {
         return Ok(Ok(python));
     }
     std::fs::create_dir_all(&folder)?;
@@ -45,7 +48,7 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
                     .go()
             };
             pip(&PACKAGES)?;
-            for package in OPTIONAL {
+            for package in optional {
                 if pip(&[package]).is_err() {
                     say!("{package} cannot be installed");
                 }
