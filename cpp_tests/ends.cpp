@@ -144,7 +144,8 @@ void AfterAWhile(const std::function<void()>& work) {
   }).detach();
 }
 
-// Forks. The child ends by `end`; the parent reads on, and exits with 1 unless the child ended with `status`.
+// Forks. The child ends by `end`. The parent reads on, and exits with 1 unless the child ended with
+// `status`.
 void Fork(cr::Reader& reader, int status, const std::function<void()>& end) {
   // AddressSanitizer's locks stay locked in the child if another thread allocates during the fork.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

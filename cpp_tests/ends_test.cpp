@@ -1,6 +1,6 @@
-// The ways in which a program with a reader ends, each with every kind of reader: the exit code is the
-// program's own, and nothing hangs. Built with sanitizers, a fault or a leak on the way out changes the exit
-// code.
+// The ways in which a program with a reader ends, each with every kind of reader: the exit code is
+// the program's own, and nothing hangs. Built with sanitizers, a fault or a leak on the way out
+// changes the exit code.
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -38,14 +38,14 @@ impl Form {
 pub struct Step {
     /// Its name.
     pub name: &'static str,
-    /// What it checks.
+    /// Description of the check, in lower case.
     pub what: &'static str,
     /// Runs it. An error counts as one failed check.
     pub work: fn(&Project) -> Result<Tally>,
     /// The shortest run that it is part of.
     pub form: Form,
-    /// Other steps may run beside it: of what they make it needs the library alone, and it makes
-    /// nothing that they need.
+    /// May run beside other steps: it needs none of their products but the library, and they need
+    /// none of its.
     pub is_apart: bool,
 }
 
@@ -65,8 +65,8 @@ const fn apart(name: &'static str, what: &'static str, work: fn(&Project) -> Res
     Step { is_apart: true, ..step(name, what, work) }
 }
 
-/// All steps, in order. On a second thread, the steps that are apart run one after the other from
-/// when the first of them is due.
+/// All steps, in order. Steps marked as apart run one after the other on a second thread, from the
+/// time when the first of them is due.
 pub const ALL: &[Step] = &[
     short("rustfmt", "the Rust code is formatted", |project| {
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
@@ -252,9 +252,9 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
     }
 }
 
-/// The C++ tests, also that of a project that builds the library itself: with what is built
-/// already. Rust tests run under sanitizers in `cargo xtask sanitize` alone, because their standard
-/// library and all crates are compiled again for it.
+/// Runs the C++ tests, among them a project that builds the library itself from the crates already
+/// compiled. Rust tests run under sanitizers only in `cargo xtask sanitize`, which compiles the
+/// standard library and all crates again.
 fn cpp(project: &Project) -> Result<Tally> {
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
         say!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");

@@ -75,8 +75,8 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the steps in turn, until one fails or all have run; with `two_at_once`, those that are
-/// apart on a second thread. Returns the numbers of those that have run, and what they gave.
+/// Runs the steps in turn, until one fails or all have run. With `two_at_once`, steps marked as
+/// apart run on a second thread. Returns the numbers of the finished steps with their results.
 fn run_all(project: &Project, steps: &[&Step], keep_going: bool, two_at_once: bool) -> Vec<(usize, Tally)> {
     let is_over = AtomicBool::new(false);
     let run = |number: usize| -> Option<(usize, Tally)> {

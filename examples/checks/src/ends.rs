@@ -1,6 +1,6 @@
-//! Ways out of the example programs: a signal in the middle of an epoch, a stop between checkpoints,
-//! data that are damaged or missing, and output that is not read. Each ends with the exit code that
-//! its user expects, and none hangs.
+//! Ways out of the example programs: a signal in the middle of an epoch, a stop between
+//! checkpoints, damaged or missing data, and output that nobody reads. Each program ends with the
+//! exit code that its user expects, and none hangs.
 
 use crate::{images, speech};
 use anyhow::{Context, Result, ensure};
@@ -70,7 +70,7 @@ fn by_signals(program: &Path, data: &Path) -> Result<usize> {
     Ok(SIGNALS.len())
 }
 
-/// The program returns from the middle of an epoch, with minibatches that nobody has asked for.
+/// The program returns from the middle of an epoch, while minibatches are prefetched.
 fn by_stop(program: &Path, data: &Path, scratch: &Path) -> Result<usize> {
     let mut command = patient(program);
     command.arg("--data").arg(data).arg("--checkpoint").arg(scratch.join("checkpoint"));

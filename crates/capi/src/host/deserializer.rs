@@ -461,7 +461,7 @@ mod tests {
         let (place, flag) = (Some(&mut sequence), Some(&mut found));
         let status = cntk_reader_deserializer_find_sequence(Some(deserializer), key, flag, place, None);
         assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
-        // SAFETY: initialized above, and written by the call, which writes the sequence if it found one.
+        // SAFETY: `found` is initialized above, and the call writes the sequence if it found one.
         unsafe {
             match found.assume_init() {
                 0 => None,

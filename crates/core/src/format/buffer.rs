@@ -172,8 +172,8 @@ impl ChunkBuffer {
         // SAFETY: the parts were the bytes from `length` to `end`, within the capacity that
         // `reserve` has ensured. No part has failed, or the line above would have returned, so
         // `zero_until` has run for each part and written everything after its first `filled` bytes.
-        // Those are written too: only `BufferPart::read` and `zero_until` raise `filled`, after writing
-        // that far.
+        // Those are written too: only `BufferPart::read` and `zero_until` raise `filled`, after
+        // writing that far.
         unsafe { self.bytes.set_len(end) };
         self.touched = self.touched.max(end);
         Ok(results)

@@ -34,7 +34,7 @@ pub struct Finding {
     pub severity: Severity,
     /// Describes the problem, in CNTK's own words where CNTK has them.
     pub message: String,
-    /// What was expected and what to do, unless the message says so; may be empty.
+    /// The expectation and the remedy, unless the message has them; may be empty.
     pub detail: String,
     /// Where it was found.
     pub location: Location,

@@ -50,7 +50,7 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 static HAS_STRAGGLERS: AtomicBool = AtomicBool::new(false);
 /// The thread that runs the handler. Destructors that it runs afterwards may still be foreign code.
 static CLOSER: AtomicUsize = AtomicUsize::new(0);
-/// Number of threads that run the handler. Callbacks may end the process on several threads at once.
+/// Number of threads that run the handler. Callbacks on several threads may end the process at once.
 static CLOSING: AtomicUsize = AtomicUsize::new(0);
 /// Number of threads that are parked for good.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
@@ -343,8 +343,8 @@ mod unwinding {
     pub fn refuse_cancel() {}
 }
 
-/// Waits for a thread to end, until `deadline` at most, and not while another thread ends the process as well: it may be
-/// this one.
+/// Joins a thread, until `deadline` at most. Gives up while another thread ends the process as well:
+/// it may be this one.
 pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
     let is_lost = || PARKED.load(Ordering::SeqCst) > 0 || CLOSING.load(Ordering::SeqCst) > 1;
     let is_waiting = || Instant::now() < deadline && !is_lost();

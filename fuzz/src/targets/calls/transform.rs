@@ -90,8 +90,8 @@ impl StoredTable {
     /// otherwise they still belong to the caller and are released here.
     pub fn opened(self, is_open: bool) {
         if !is_open {
-            // SAFETY: a box from `StoredTable::chosen`; the library does not call the finalizer of a
-            // reader that was not opened.
+            // SAFETY: a box from `StoredTable::chosen`; the library does not call the finalizer of
+            // a reader that was not opened.
             unsafe { finalize(self.userdata) };
         }
     }

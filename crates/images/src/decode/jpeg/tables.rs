@@ -36,7 +36,7 @@ pub struct Code {
     pub values: [u8; 256],
 }
 
-/// Bits per lookup in [`HuffmanTable`]. Most codes, including the value bits after them, are shorter.
+/// Bits per lookup in [`HuffmanTable`]. Most codes, with the value bits after them, are shorter.
 const LOOKUP_BITS: u32 = 9;
 
 /// Flag: the entry includes the coefficient's value.
