@@ -246,7 +246,7 @@ fn failed_allocations_are_errors_that_can_be_retried() {
             run.name,
             clean.digests
         );
-        let step = if is_long() { 1 } else { 5 * run.step };
+        let step = if is_long() { 1 } else { 20 * run.step };
         let (mut errors, mut failed) = (0, 0);
         let check = |outcome: &Outcome, what: usize| {
             assert_eq!(outcome.digests.len(), clean.digests.len(), "{}, {what}", run.name);
