@@ -302,7 +302,7 @@ class Mistakes(unittest.TestCase):
         self.fails("not >f4", {"x": good.astype(">f4")})
         self.fails("single sample per row", {"x": good[:, 0]})
         self.fails("(3,), but the stream has (2,)", {"x": np.zeros((3, 3), np.float32)})
-        self.fails("3 wide", {"x": sp.csr_matrix(np.zeros((3, 3), np.float32))}, **sparse)
+        self.fails("3 columns", {"x": sp.csr_matrix(np.zeros((3, 3), np.float32))}, **sparse)
         self.fails("csr_matrix", {"x": [good]}, **sparse)
         self.fails("numpy array", {"x": [[1, 2]]})
         self.fails("one frame long", {"x": [good[:0]]})
