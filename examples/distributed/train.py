@@ -150,7 +150,9 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder of the data")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--minibatch-size", type=int, help="samples per minibatch, of all ranks together")
-    parser.add_argument("--checkpoint", type=Path, help="written during training; if it exists, training continues from it")
+    parser.add_argument(
+        "--checkpoint", type=Path, help="written during training; if it exists, training continues from it"
+    )
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--kill-at", type=int, metavar="STEP", help="kills the last rank with signal 9 after this step")
     parser.add_argument("--weights", type=Path, help="file for the final weights")

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use public_api::PublicItem;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tooling::project::Project;
 use tooling::{Tally, dist};
@@ -167,16 +169,24 @@ fn json_file(project: &Project, name: &str) -> PathBuf {
 /// Returns the JSON of a crate, without hidden items. rustdoc has to include hidden items, because
 /// otherwise it omits those that are re-exported from a hidden module.
 fn json_of(project: &Project, name: &str) -> Result<Value> {
-    // rustdoc's JSON is unstable, and the stable compiler rejects unstable options without this
-    // variable.
-    let run = dist::release(project, "rustdoc").env("RUSTC_BOOTSTRAP", "1");
-    let run = run.args(["--lib", "--package", &name.replace('_', "-"), "-Zunstable-options"]);
-    let run = run.args(["--output-format", "json", "--", "-Zunstable-options", "--document-hidden-items"]);
-    run.args(["--allow", "rustdoc::all"]).go()?;
+    let run = dist::release(project, "rustdoc").env("RUSTDOC", unstable_rustdoc(project)?);
+    let run = run.args(["--lib", "--package", &name.replace('_', "-"), "--", "-Zunstable-options"]);
+    let run = run.args(["--output-format", "json", "--document-hidden-items", "--allow", "rustdoc::all"]);
+    run.go()?;
     let mut json: Value = serde_json::from_slice(&std::fs::read(json_file(project, name))?)?;
     let index = json["index"].as_object_mut().context("the JSON has no items")?;
     index.retain(|_, item| !item["attrs"].to_string().contains("doc(hidden)"));
     Ok(json)
+}
+
+/// Returns a program that runs rustdoc with unstable options, which its JSON is. Cargo itself must
+/// not see the variable: build scripts depend on it, and everything would be compiled again.
+fn unstable_rustdoc(project: &Project) -> Result<PathBuf> {
+    let program = project.target.join("xtask/rustdoc");
+    std::fs::create_dir_all(program.parent().context("the program is in a folder")?)?;
+    std::fs::write(&program, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n")?;
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    Ok(program)
 }
 
 /// The public items of a crate.

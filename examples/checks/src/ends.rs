@@ -94,7 +94,7 @@ fn by_damage(program: &Path, digits: &Path, scratch: &Path) -> Result<usize> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let count = lines.len();
     let line = lines.get_mut(count.wrapping_sub(2)).context("the digits have lines")?;
-    line.push_str("x");
+    line.push('x');
     std::fs::write(damaged.join("digits.train.ctf"), lines.join("\n") + "\n")?;
     let output = expect(patient(program).arg("--data").arg(&damaged), 1, "a damaged line")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -57,7 +57,7 @@ impl dyn Format {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Like [`of`](Self::of), but mutable.
+    /// Like `of`, but mutable.
     pub fn of_mut<T: Format>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
