@@ -4,6 +4,7 @@
 
 use crate::{images, speech};
 use anyhow::{Context, Result, ensure};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tooling::cmake::Build;
@@ -126,6 +127,8 @@ fn expect(command: &mut Command, code: i32, way: &str) -> Result<Output> {
     command.stdin(Stdio::null()).stderr(Stdio::piped());
     let output = command.spawn().context("starting `timeout`")?.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(code), "{way}: {}, not {code}: {command:?}\n{said}", output.status);
+    // As in a shell. `timeout` kills itself with the signal SIGKILL.
+    let ended = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
+    ensure!(ended == Some(code), "{way}: {}, not {code}: {command:?}\n{said}", output.status);
     Ok(output)
 }
