@@ -401,7 +401,7 @@ TEST(User, MisuseMessagesNameRelatedMethods) {
   has(Failure(user), "GetSequences returned a list for chunk 0, but none for chunk 1");
   user = std::make_shared<Fetching>(false);
   user->silent = true;
-  has(Failure(user), "and neither does FetchedChunk::GetSequences");
+  has(Failure(user), "Neither UserDeserializer::GetSequences nor FetchedChunk::GetSequences returned a list");
   user = std::make_shared<Fetching>(false);
   user->odd = 0;
   has(Failure(user), "Stream 'x' has values of the type double, not float.");

@@ -91,7 +91,7 @@ pub fn edges(project: &Project) -> Result<Tally> {
     let run = project.run(&python.to_string_lossy()).args(["-m", "edges"]);
     let run = if project.long { run.arg("--long") } else { run };
     let run = variables(project)?.into_iter().fold(run, |run, (name, value)| run.env(name, value));
-    let output = run.output()?;
+    let output = run.go()?;
     output.lines().for_each(|line| say!("      {line}"));
     // A line for each edge: `interrupts: 123 cases, 0 problems, ...`
     Tally::passed(output.lines().filter(|line| line.contains(" cases, 0 problems, ")).count())
