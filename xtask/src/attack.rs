@@ -36,7 +36,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         }
         return Tally::passed(2);
     }
-    let output = run.args(["--minutes", "20", "--seed", "1", "--cases", CASES]).output()?;
+    let output = run.args(["--minutes", "20", "--seed", "1", "--cases", CASES]).go()?;
     // A line for each kind: its name, cases, differences and seconds.
     let table = output.lines().skip_while(|line| !line.starts_with("kind ")).skip(1);
     let cases = table.filter_map(|line| line.split_whitespace().nth(1)?.parse::<usize>().ok());
