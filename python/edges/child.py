@@ -3,6 +3,7 @@
 The command is ``python -m edges.child EDGE REPORT [--long] [--faults] NAME...``.
 """
 
+import signal
 import sys
 from importlib import import_module
 
@@ -11,6 +12,8 @@ from .harness import Form, Report, subjects
 
 def main() -> None:
     """Lets the edge check the subjects."""
+    # A shell makes its background programs ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     edge, path, *rest = sys.argv[1:]
     form = Form.of(rest)
     report = Report(path, form)
