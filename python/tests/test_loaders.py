@@ -327,7 +327,7 @@ class Epochs(WithFiles):
             parts = [samples(next_epoch(source, 30, samples=100)) for _ in range(4)]
             self.assertEqual([len(part) for part in parts], [100] * 4)
             self.assertEqual(sorted(parts[0] + parts[1]), list(range(200)))
-            with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot be started"):
+            with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot start here"):
                 next(iter(next_epoch(source, 30, samples=100, index=9)))
 
     def test_mistakes(self):
@@ -335,7 +335,7 @@ class Epochs(WithFiles):
             for wrong in ({"samples": 0}, {"index": -1}):
                 self.assertRaises(ValueError, next_epoch, source, 5, **wrong)
             next(iter(next_epoch(source, 50)))
-            with self.assertRaisesRegex(ReaderError, "had one sweep, and now one of 10 samples"):
+            with self.assertRaisesRegex(ReaderError, "had one sweep, but one of 10 samples was requested"):
                 next(iter(next_epoch(source, 50, samples=10)))
         with self.open() as source:
             source.load_state_dict({"minibatchSourcePosition": 0})
