@@ -216,3 +216,56 @@ impl Drop for BinaryChunk {
         self.shared.common.buffers.give_back(std::mem::take(&mut self.data));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cntk_reader_core::testing::cases;
+    use proptest::prelude::*;
+
+    /// Checks all answers, and whether all sequences are known to be equal.
+    fn check(samples: &Samples, lengths: &[u32], are_equal: bool) {
+        assert_eq!(matches!(samples, Samples::Every(_)), are_equal, "{samples:?}");
+        for index in 0..=lengths.len() {
+            let before: u32 = lengths[..index].iter().sum();
+            assert_eq!(samples.before(index), before as usize, "{samples:?}");
+        }
+        for (index, &length) in lengths.iter().enumerate() {
+            let first = samples.before(index);
+            assert_eq!((samples.of(index), samples.range(index)), (length, (first, first + length as usize)));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(500)) })]
+
+        #[test]
+        fn samples_match_plain_sums(lengths in proptest::collection::vec(0u32..3, 0..12)) {
+            let are_equal = lengths.iter().all(|length| *length == lengths[0]);
+            let sums: Vec<u32> = (0..=lengths.len()).map(|end| lengths[..end].iter().sum()).collect();
+            check(&Samples::new(sums, None), &lengths, are_equal);
+            check(&Samples::declared(Lengths::Each(&lengths), None).expect("memory"), &lengths, are_equal);
+        }
+    }
+
+    #[test]
+    fn streams_share_equal_tables() {
+        check(&Samples::declared(Lengths::Ones, None).expect("memory"), &[1; 5], true);
+        let first = Samples::new(vec![0, 2, 3], None);
+        for (next, is_shared) in [(vec![0, 2, 3], true), (vec![0, 1, 3], false), (vec![0, 2, 3, 9], false)] {
+            let lengths: Vec<u32> = next.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let others = [
+                Samples::new(next, Some(&first)),
+                Samples::declared(Lengths::Each(&lengths), Some(&first)).expect("memory"),
+            ];
+            for other in others {
+                check(&other, &lengths, false);
+                let (Samples::Before(one), Samples::Before(other)) = (&first, &other) else {
+                    panic!("tables")
+                };
+                assert_eq!(Arc::ptr_eq(one, other), is_shared);
+            }
+        }
+        check(&Samples::new(vec![0, 2, 3], Some(&Samples::Every(1))), &[2, 1], false);
+    }
+}

@@ -92,3 +92,16 @@ impl StreamContext<'_> {
         })
     }
 }
+
+/// Runs `test` with a chunk of a file; its first sequence has the key 100.
+#[cfg(test)]
+pub fn with_chunk<R>(
+    file: &DataFile,
+    streams: Vec<StreamHeader>,
+    record: ChunkRecord,
+    test: impl FnOnce(&ChunkContext<'_>) -> R,
+) -> R {
+    use super::header::{Layout, VERSION};
+    let header = Header { layout: Layout::Cntk, version: VERSION, streams, chunks: vec![record] };
+    test(&ChunkContext { file, header: &header, ids: &[], record: &record, first_key: 100 })
+}

@@ -2,7 +2,7 @@
 
 use super::tests::opened;
 use super::*;
-use cntk_reader_core::format::Loaded;
+use cntk_reader_core::format::{Ahead, Loaded};
 use cntk_reader_core::memory::compact::implied;
 use cntk_reader_core::sequence::ValueForm;
 use cntk_reader_core::testing::cases;
@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use std::ops::Range;
 
 /// Samples of a sequence: indices and values. Dense samples have all indices.
-type Sequence = Vec<Vec<(u32, f64)>>;
+pub type Sequence = Vec<Vec<(u32, f64)>>;
 
 #[derive(Debug, Clone)]
-struct Stream {
-    dim: u32,
-    sparse: bool,
+pub struct Stream {
+    pub dim: u32,
+    pub sparse: bool,
     /// By chunk.
-    chunks: Vec<Vec<Sequence>>,
+    pub chunks: Vec<Vec<Sequence>>,
 }
 
 /// How uniform values and samples are, and thus how compactly they can be stored.
@@ -94,7 +94,7 @@ fn streams() -> impl Strategy<Value = Vec<Stream>> {
 }
 
 /// Encodes a file in the layout of CNTK 2.7.
-fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
+pub fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
     let mut file = [MAGIC_BYTES.as_slice(), &1u32.to_le_bytes()].concat();
     let number = |file: &mut Vec<u8>, value: f64| match element {
         ElementType::Float => file.extend((value as f32).to_le_bytes()),
@@ -180,6 +180,7 @@ fn check(streams: &[Stream], element: ElementType, narrow: bool) {
             let chunk = file.load(id).expect("a chunk");
             for (number, stream) in streams.iter().enumerate() {
                 for index in 0..count {
+                    [Ahead::Far, Ahead::Near].iter().for_each(|&ahead| chunk.prefetch(index as u32, ahead));
                     let bits = |sequence: &Sequence| -> Vec<Vec<(u32, u64)>> {
                         let entry = |&(i, value): &(u32, f64)| match element {
                             ElementType::Float => (i, f64::from(value as f32).to_bits()),

@@ -430,3 +430,6 @@ impl<'a> Input<'a> {
 fn signed(count: u32) -> std::result::Result<u32, std::num::TryFromIntError> {
     count.cast_signed().try_into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -247,3 +247,174 @@ fn copied(
     }
     Ok(ChunkStream::Dense { start, head: 0, samples: counts.samples(earlier) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::with_chunk;
+    use super::super::header::{ChunkRecord, StreamHeader};
+    use super::*;
+    use cntk_reader_core::file::DataFile;
+    use cntk_reader_core::runtime::pool::Pool;
+    use cntk_reader_core::stream::ElementType;
+    use cntk_reader_core::testing::cases;
+    use proptest::prelude::*;
+
+    fn tally(lengths: &[u32]) -> Tally<'_> {
+        Tally { lengths: Lengths::Each(lengths), first: true, open: Vec::new(), still: Vec::new(), at: 0 }
+    }
+
+    #[test]
+    fn tally_finds_sequences_that_no_stream_fills() {
+        let lengths = [3, 1, 2, 0];
+        for (streams, open) in [
+            (vec![[3, 1, 2, 0]], vec![]),
+            (vec![[2, 1, 0, 0]], vec![0, 2]),
+            (vec![[2, 1, 0, 0], [3, 0, 1, 0]], vec![2]),
+            (vec![[2, 0, 0, 0], [0, 0, 2, 0], [3, 1, 0, 0]], vec![]),
+            (vec![[2, 0, 1, 0], [2, 0, 1, 0]], vec![0, 1, 2]),
+        ] {
+            for restarts in [false, true] {
+                let mut tally = tally(&lengths);
+                for counts in &streams {
+                    if restarts {
+                        assert_eq!((tally.take(0, 0), tally.take(1, 1)), (Ok(()), Ok(())));
+                        tally.restart_stream();
+                    }
+                    for (index, &count) in (0..).zip(counts) {
+                        assert_eq!(tally.take(index, count), Ok(()));
+                    }
+                    tally.end_stream();
+                }
+                assert_eq!(tally.open, open, "{streams:?}");
+            }
+        }
+        assert_eq!((tally(&lengths).take(1, 2), tally(&lengths).take(3, 1)), (Err(1), Err(0)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(500)) })]
+
+        #[test]
+        fn counts_match_declared_samples(numbers in proptest::collection::vec(0u32..3, 0..12)) {
+            let mut counts = Counts::default();
+            for (index, &number) in (0..).zip(&numbers) {
+                counts.take(index, number, numbers.len() as u32).expect("memory");
+            }
+            let samples = counts.samples(None);
+            let expected = Samples::declared(Lengths::Each(&numbers), None).expect("memory");
+            prop_assert_eq!(format!("{samples:?}"), format!("{expected:?}"));
+        }
+    }
+
+    #[test]
+    fn numbers_past_the_end_are_noticed() {
+        for (at, count, size, end, expected) in [
+            (10, 3, 4, 22, Some(22)),
+            (10, 3, 4, 21, None),
+            (10, 0, 4, 10, Some(10)),
+            (4, 2, 8, 100, Some(20)),
+            (0, u32::MAX, u64::MAX, usize::MAX, None),
+        ] {
+            assert_eq!(end_of(at, count, size, end), expected);
+        }
+        let data = [9, 1, 2, 3, 4];
+        assert_eq!(
+            [0, 1, 2, 5, 6].map(|at| word(&data, at)),
+            [Some(0x0302_0109), Some(0x0403_0201), None, None, None]
+        );
+    }
+
+    /// Runs `test` with a dense stream of these numbers of samples, of `SIZE` bytes each, whose data
+    /// begin at byte `START`.
+    fn with_dense<R>(numbers: &[u32], test: impl FnOnce(StreamContext<'_>, Vec<u8>) -> R + Send) -> R
+    where
+        R: Send,
+    {
+        let mut data = vec![0xff; START];
+        for &number in numbers {
+            data.extend(number.to_le_bytes());
+            data.resize(data.len() + number as usize * SIZE as usize, 0xee);
+        }
+        let file = DataFile::from_file(tempfile::tempfile().expect("a file"), "data.cbf");
+        let stream = StreamHeader {
+            name: "x".to_owned(),
+            storage: Storage::Dense,
+            element: ElementType::UInt8,
+            dim: SIZE as u32,
+            classes: 0,
+        };
+        let record = ChunkRecord { start: 1000, end: 9000, sequences: numbers.len() as u32, samples: 1 };
+        Pool::shared().expect("threads").install(|| {
+            with_chunk(&file, vec![stream], record, |chunk| test(StreamContext { chunk, number: 0 }, data))
+        })
+    }
+
+    const START: usize = 5;
+    const SIZE: u64 = 3;
+
+    #[test]
+    fn declared_lengths_are_compared_with_all_counts() {
+        let count = TOGETHER + 900;
+        let varied: Vec<u32> = (0..count as u32).map(|index| index % 3).collect();
+        for lengths in [varied, vec![2; count]] {
+            with_dense(&lengths, |context, mut data| {
+                let declared = |data: &[u8]| {
+                    let found = as_declared(context, data, START, SIZE, Lengths::Each(&lengths), None);
+                    found.expect("memory").map(|(samples, end)| (samples.before(count), end))
+                };
+                let total: u32 = lengths.iter().sum();
+                assert_eq!(declared(&data), Some((total as usize, data.len())));
+                assert_eq!(declared(&[&data[..], &[7]].concat()), Some((total as usize, data.len())));
+                assert_eq!(declared(&data[..data.len() - 1]), None);
+                for index in [0, 1, TOGETHER - 1, TOGETHER, count - 1] {
+                    let before: u32 = lengths[..index].iter().sum();
+                    let place = START + 4 * index + before as usize * SIZE as usize;
+                    data[place] ^= 1;
+                    assert_eq!(declared(&data), None, "{index}");
+                    data[place] ^= 1;
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn dense_sequences_may_be_shorter_than_declared() {
+        let lengths = [2, 1, 3];
+        with_dense(&[2, 1, 2], |context, data| {
+            let read = |data: &[u8], lengths: &[u32]| {
+                let (mut at, mut tally) = (START, tally(lengths));
+                let stream = dense(context, data, &mut at, SIZE, &mut tally, None)?;
+                tally.end_stream();
+                Ok((format!("{stream:?}"), at, tally.open))
+            };
+            let expected =
+                ChunkStream::Dense { start: START, head: 4, samples: Samples::new(vec![0, 2, 3, 5], None) };
+            assert_eq!(
+                read(&data, &lengths).expect("a stream"),
+                (format!("{expected:?}"), data.len(), vec![2])
+            );
+            assert_eq!(
+                read(&data, &[2, 1, 2]).expect("a stream"),
+                (format!("{expected:?}"), data.len(), vec![])
+            );
+            // Where the count and the values of the last sequence begin.
+            let (count, values) = (START + 17, START + 21);
+            for (data, lengths, offset, message) in [
+                (
+                    &data[..data.len() - 1],
+                    lengths,
+                    values,
+                    "past the end of its chunk, which is from 1000 to 9000.",
+                ),
+                (&data[..values - 1], lengths, count, "past the end of its chunk"),
+                (&data[..], [2, 1, 1], values, "A sequence has 2 samples, but its declared length is 1."),
+            ] {
+                let error: cntk_reader_core::Error = read(data, &lengths).expect_err(message);
+                assert!(error.message().contains(message), "{error}");
+                let place = error.location();
+                let found = (place.offset, place.stream.as_deref(), place.key.as_deref());
+                assert_eq!(found, (Some(1000 + offset as u64), Some("x"), Some("102")));
+            }
+        });
+    }
+}

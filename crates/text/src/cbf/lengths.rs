@@ -132,3 +132,120 @@ fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Resul
     }
     Ok(lengths)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::{Layout, VERSION};
+    use super::*;
+    use cntk_reader_core::file::faults::{Fault, Faults, Operation};
+
+    /// Writes chunks of these sizes and lengths, and returns their header.
+    fn written(path: &str, chunks: &[(usize, Vec<u32>)]) -> Header {
+        let (mut bytes, mut records) = (vec![7; 12], Vec::new());
+        for (size, lengths) in chunks {
+            let start = bytes.len() as u64;
+            bytes.extend(lengths.iter().flat_map(|length| length.to_le_bytes()));
+            bytes.resize(start as usize + size, 0xee);
+            let (end, sequences, samples) = (bytes.len() as u64, lengths.len() as u32, lengths.iter().sum());
+            records.push(ChunkRecord { start, end, sequences, samples });
+        }
+        std::fs::write(path, bytes).expect("writing");
+        Header { layout: Layout::Cntk, version: VERSION, streams: Vec::new(), chunks: records }
+    }
+
+    fn lengths_of(number: usize) -> Vec<u32> {
+        (0..1 + number % 4).map(|index| (number + index) as u32 % 5).collect()
+    }
+
+    #[test]
+    fn small_chunks_are_read_together() {
+        const SMALL: usize = SMALL_CHUNK as usize;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.cbf").display().to_string();
+        let of_sizes = |sizes: &[usize]| -> Vec<(usize, Vec<u32>)> {
+            sizes.iter().enumerate().map(|(number, &size)| (size, lengths_of(number))).collect()
+        };
+        // Four chunks, and a last one whose lengths begin in the first block.
+        let at_the_end = |sequences: usize| {
+            let mut chunks = vec![(60_000, vec![3; 15_000]); 4];
+            chunks.push((60_000, vec![2; sequences]));
+            chunks
+        };
+        let left = (BLOCK as usize - 240_000) / 4;
+        for (chunks, reads) in [
+            (of_sizes(&[]), 0),
+            (of_sizes(&[100; TASK + 88]), 2),
+            (of_sizes(&[SMALL, 100, 100]), 1),
+            (of_sizes(&[SMALL + 1, 100, 100]), 2),
+            (of_sizes(&[100, SMALL + 1, 100]), 1),
+            (at_the_end(left), 1),
+            (at_the_end(left + 1), 2),
+            (at_the_end(15_000), 2),
+        ] {
+            let header = written(&path, &chunks);
+            let file = DataFile::open(&path).expect("a file");
+            let faults = Faults::of(&path);
+            faults.inject(Operation::Read, Fault::Reads(usize::MAX), 0, 100);
+            let table = LengthTable::read(&file, &header).expect("lengths");
+            assert_eq!(100 - faults.left(), reads, "{} chunks", chunks.len());
+            let lengths: Vec<u32> = chunks.iter().flat_map(|(_, lengths)| lengths).copied().collect();
+            assert_eq!(table, LengthTable::new(&header.chunks, lengths).expect("memory"));
+        }
+    }
+
+    #[test]
+    fn damaged_tables_are_rejected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.cbf").display().to_string();
+        let chunks: Vec<_> = (0..TASK + 2).map(|number| (100, lengths_of(number))).collect();
+        let header = written(&path, &chunks);
+        let read = |header: &Header| LengthTable::read(&DataFile::open(&path).expect("a file"), header);
+        let last = header.chunks[TASK + 1];
+        let resize = |size: u64| {
+            let file = std::fs::File::options().write(true).open(&path).expect("a file");
+            file.set_len(size).expect("another size");
+        };
+        let size = 4 * u64::from(last.sequences);
+        resize(last.start + size);
+        assert!(read(&header).is_ok());
+        resize(last.start + size - 1);
+        let error = read(&header).expect_err("an error");
+        assert_eq!(error.message(), format!("Error reading file '{path}': it ends inside chunk 513."));
+        assert!(error.detail().contains(&format!("begins with {size} bytes of lengths")), "{error}");
+        assert_eq!(error.location().offset, Some(last.start));
+
+        let mut header = written(&path, &chunks);
+        header.chunks[TASK].samples += 1;
+        let error = read(&header).expect_err("an error");
+        let (found, sequences): (u32, usize) = (lengths_of(TASK).iter().sum(), lengths_of(TASK).len());
+        let expected = format!(
+            "The chunk table gives chunk 512 {} samples, but the lengths of its {sequences} sequences add up to {found}.",
+            found + 1
+        );
+        assert_eq!((error.message(), error.location().offset), (&*expected, Some(header.chunks[TASK].start)));
+    }
+
+    #[test]
+    fn sequences_are_found_by_ordinal() {
+        let record = |sequences| ChunkRecord { start: 0, end: 0, sequences, samples: 0 };
+        let chunks = [record(2), record(1), record(3)];
+        let id = |chunk, index| Some(SequenceId { chunk, index });
+        for (lengths, of_chunks, bytes) in [
+            (
+                vec![5, 1, 7, 1, 0, 2],
+                [Lengths::Each(&[5, 1]), Lengths::Each(&[7]), Lengths::Each(&[1, 0, 2])],
+                4 * 8 + 6 * 4,
+            ),
+            (vec![1; 6], [Lengths::Ones; 3], 4 * 8),
+        ] {
+            let table = LengthTable::new(&chunks, lengths).expect("memory");
+            assert_eq!((table.total(), table.bytes()), (6, bytes));
+            assert_eq!([0, 1, 2].map(|chunk| table.first(chunk)), [0, 2, 3]);
+            assert_eq!([0, 1, 2].map(|chunk| table.of(chunk)), of_chunks);
+            let found = [0, 1, 2, 3, 5, 6, u64::MAX].map(|key| table.find(key));
+            assert_eq!(found, [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(2, 2), None, None]);
+        }
+        let empty = LengthTable::default();
+        assert_eq!((empty.total(), empty.find(0)), (0, None));
+    }
+}

@@ -11,8 +11,12 @@
 mod chunk;
 mod context;
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
 mod differential;
 pub mod header;
+#[cfg(test)]
+mod id_tests;
 mod layout_cntk;
 mod layout_documented;
 mod lengths;

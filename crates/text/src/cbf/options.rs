@@ -75,3 +75,28 @@ impl Format for BinaryOptions {
         self.keep_data_in_memory = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::options;
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn options_describe_the_format() {
+        let mut options = BinaryOptions { keep_data_in_memory: true, ..options(Path::new("/data/a.cbf")) };
+        assert_eq!((options.type_name(), options.name()), ("CNTKBinaryFormatDeserializer", "/data/a.cbf"));
+        assert_eq!(options.data_files().expect("paths"), ["/data/a.cbf"]);
+        let facts = options.facts();
+        assert_eq!(
+            (facts.signature, facts.has_written_indices, facts.lacks_keys),
+            (Signature::Is(FileFormat::Cbf), true, true)
+        );
+        assert!(!options.ignores_unmatched);
+        options.follow(Release::Current);
+        options.keep_nothing();
+        options.speak(FrontEnd::Python);
+        assert!(options.ignores_unmatched && !options.keep_data_in_memory);
+        assert_eq!(options.log.front_end, FrontEnd::Python);
+    }
+}

@@ -100,3 +100,78 @@ impl Drop for Pieces<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::with_chunk;
+    use super::super::header::ChunkRecord;
+    use super::*;
+    use cntk_reader_core::file::DataFile;
+    use std::io::Write;
+
+    /// Runs `test` with a chunk from byte `start` on, and its bytes, on a thread of its own.
+    fn with_pieces(size: usize, start: usize, test: impl FnOnce(Pieces<'_>, &[u8]) + Send) {
+        let data: Vec<u8> = (0..start + size + 1000).map(|at| (at % 251) as u8).collect();
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&data).expect("writing");
+        let file = DataFile::from_file(file, "data.cbf");
+        let record =
+            ChunkRecord { start: start as u64, end: (start + size) as u64, sequences: 0, samples: 0 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                with_chunk(&file, Vec::new(), record, |chunk| {
+                    test(Pieces::new(chunk), &data[start..][..size]);
+                });
+            });
+        });
+    }
+
+    #[test]
+    fn pieces_are_the_bytes_of_the_chunk() {
+        let size = 3 * PIECE + 500;
+        with_pieces(size, 70, |mut pieces, data| {
+            let mut at = 0;
+            for (count, passed) in [
+                (0, 0),
+                (4, 4),
+                (PIECE - 4, 100),
+                (PIECE, 7),
+                (PIECE + 9, PIECE + 9),
+                (1, 1),
+                (8, 0),
+                (usize::MAX, 300),
+                (usize::MAX, usize::MAX),
+                (1, 0),
+            ] {
+                assert_eq!((pieces.at(), pieces.left()), (at, size - at));
+                let expected = count.min(size - at);
+                let seen = pieces.look(count.min(size)).expect("bytes");
+                assert!(seen.len() >= expected && *seen == data[at..][..seen.len()], "{count} bytes at {at}");
+                let passed = passed.min(size - at);
+                pieces.pass(passed);
+                at += passed;
+            }
+            pieces.seek(PIECE);
+            assert!(*pieces.look(10).expect("bytes") == data[PIECE..2 * PIECE]);
+            pieces.seek(3);
+            assert!(*pieces.look(10).expect("bytes") == data[3..][..PIECE]);
+            pieces.pass(100);
+            // Nothing is read while the bytes at hand suffice.
+            assert_eq!(pieces.look(PIECE - 100).expect("bytes").len(), PIECE - 100);
+            assert_eq!(pieces.look(PIECE - 99).expect("bytes").len(), PIECE);
+        });
+    }
+
+    #[test]
+    fn memory_is_kept_for_the_thread_unless_it_is_large() {
+        for (size, is_kept) in [(1000, true), (KEPT, true), (KEPT + 1, false)] {
+            with_pieces(size, 0, |mut pieces, data| {
+                pieces.look(size).expect("bytes");
+                drop(pieces);
+                let scratch = SCRATCH.take();
+                assert_eq!(scratch.capacity() > 0, is_kept, "{size}");
+                assert!(!is_kept || scratch == data);
+            });
+        }
+    }
+}

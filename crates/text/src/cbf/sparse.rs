@@ -190,9 +190,6 @@ impl<F> SparseReader<'_, F> {
             if !fits {
                 return Ok(Err(form.more_values()));
             }
-            let samples_here = samples_before.checked_add(samples).ok_or_else(|| {
-                context.error(at, index, "The chunk has more than 4294967295 samples.".to_owned())
-            })?;
             let wrong = || {
                 let message = format!(
                     "The numbers of values of {samples} samples do not add up to the sequence's {count}."
@@ -225,10 +222,11 @@ impl<F> SparseReader<'_, F> {
             } else {
                 data.extend(indices, |bytes| bytes)?;
             }
-            // `entries_before` becomes `end`, or at most `samples_here` if samples have one entry
-            // each; both were checked for overflow.
+            // Neither can overflow: `samples_before` is at most the sum of the declared lengths, a
+            // `u32` in the chunk table, and `entries_before` becomes either `end`, which was checked,
+            // or equals `samples_before`.
             entries_before += count;
-            samples_before = samples_here;
+            samples_before += samples;
             sequence_offsets.push(samples_before);
             pieces.pass(end as usize);
         }
@@ -302,4 +300,30 @@ impl<F> SparseReader<'_, F> {
 #[inline(always)]
 fn are_all_one(sizes: &[[u8; 4]]) -> bool {
     sizes.iter().fold(true, |all, bytes| all & (u32::from_le_bytes(*bytes) == 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_grow_until_values_fit() {
+        use Values::{Implied, Narrow, Whole};
+        for (narrow, values) in
+            [(true, &[Implied, Narrow, Whole, Whole][..]), (false, &[Implied, Whole, Whole])]
+        {
+            let first = Form { offsets: true, ..Form::new(narrow) };
+            let forms = std::iter::successors(Some(first), |form| Some(form.more_values()));
+            for (form, &values) in forms.zip(values) {
+                assert_eq!(form, Form { values, offsets: true, narrow });
+                let value = |size| [0, 1, size][values as usize];
+                for (dim, index) in [(1, 2), (65_536, 2), (65_537, 4), (u32::MAX, 4)] {
+                    let index = if narrow { index } else { 4 };
+                    assert_eq!(form.sizes(8, dim), (value(8), index), "{form:?}");
+                    assert_eq!(form.sizes(4, dim), (value(4), index), "{form:?}");
+                }
+            }
+            assert!(!Form::new(narrow).offsets);
+        }
+    }
 }

@@ -11,6 +11,8 @@
 mod keys;
 mod opening;
 #[cfg(test)]
+mod test_format;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use keys::{KEY_LIMIT, KeyRule, MAX_FILES};
@@ -115,10 +117,7 @@ struct Whole {
 
 impl<F: Format> Files<F> {
     fn new(format: F, paths: Vec<String>, rule: KeyRule) -> Result<Files<F>> {
-        if paths.len() > MAX_FILES {
-            let message = format!("{} files are too many for one deserializer.", paths.len());
-            return Err(Error::argument(message).with_detail(format!("At most {MAX_FILES} are possible.")));
-        }
+        check_count(paths.len())?;
         let places = paths.iter().map(|_| OnceLock::new()).collect();
         Ok(Files { format, paths, rule, places })
     }
@@ -170,6 +169,15 @@ impl<F: Format> Files<F> {
         let is_new = self.places[number].set(place).is_ok();
         if is_new { Ok(()) } else { Err(Error::internal("A file was placed twice.")) }
     }
+}
+
+/// Checks that a deserializer may have this many files.
+fn check_count(files: usize) -> Result<()> {
+    if files <= MAX_FILES {
+        return Ok(());
+    }
+    let message = format!("{files} files are too many for one deserializer.");
+    Err(Error::argument(message).with_detail(format!("At most {MAX_FILES} are possible.")))
 }
 
 /// Checks that files describe equal streams.
@@ -296,7 +304,8 @@ impl<F: Format> Concat<F> {
         let mut rest = sequences;
         while let Some(first) = rest.first() {
             let place = self.owner(first.chunk);
-            let range = place.first..self.end_of(first.chunk, place);
+            let known = place.file.index_progress().chunks as ChunkId;
+            let range = place.first..place.first + known;
             let of_file = |id: &&SequenceId| range.contains(&id.chunk);
             let count = rest.iter().take(BLOCK).take_while(of_file).count().max(1);
             let (run, others) = rest.split_at(count);
@@ -308,13 +317,6 @@ impl<F: Format> Concat<F> {
             keys[before..].iter_mut().for_each(|key| *key = key.wrapping_add(place.base));
             rest = others;
         }
-    }
-
-    /// Returns the end of the chunks from `place.first` on that are known to be in the same file as
-    /// `chunk`, whose place this is.
-    fn end_of(&self, chunk: ChunkId, place: &Place<F>) -> ChunkId {
-        let known = place.file.index_progress().chunks as ChunkId;
-        (place.first + known).max(chunk + 1)
     }
 
     /// Loads a chunk.

@@ -4,6 +4,9 @@
 //! numbers continue theirs. If a file cannot be opened, the call that asks for its first chunk
 //! fails; if the error may pass, the next call opens the file again.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Files, Format};
 use cntk_reader_core::file::{DataFile, changed};
 use cntk_reader_core::format::{
@@ -164,7 +167,7 @@ impl<F: Format> Background<F> {
     fn use_file(self: &Arc<Self>, state: &mut OpeningState<F::File>, number: usize) {
         while state.used < number {
             state.used += 1;
-            state.ahead = state.ahead.saturating_sub(self.sizes.get(state.used).copied().unwrap_or(0));
+            state.ahead -= self.sizes[state.used];
         }
         self.advance(state);
     }
@@ -215,8 +218,7 @@ impl<F: Format> Background<F> {
     /// Whether the next file should be opened now.
     fn wants_more(&self, state: &OpeningState<F::File>) -> bool {
         let begun = state.placed + state.opened.len();
-        let is_near =
-            begun <= state.used + 1 || state.ahead < BYTES_AHEAD && begun - state.used < FILES_AHEAD;
+        let is_near = state.ahead < BYTES_AHEAD && begun - state.used < FILES_AHEAD;
         let is_next =
             !self.files.format.opens_in_turn() || state.opened.is_empty() && self.is_known(state.placed);
         begun < self.sizes.len() && is_near && is_next

@@ -325,6 +325,7 @@ impl FreeList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn pieces_round_trip() {
@@ -338,6 +339,54 @@ mod tests {
         assert_eq!(arena.bytes_of(indices, 0, 1, 4), 7i32.to_ne_bytes());
         assert_eq!(arena.get::<u32>(offsets, 1, 1), [2]);
         assert!(arena.get::<f64>(none, 0, 0).is_empty());
+    }
+
+    #[test]
+    fn pieces_stay_within_their_arena() {
+        let panics = |access: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(access)).is_err();
+        let bytes: Vec<u8> = (0..40).collect();
+        let mut arena = Recycler::default().take(8).expect("memory");
+        assert_eq!(arena.push(&bytes), 0);
+        for (start, first, count, fits) in [
+            (0, 0, 20, true),
+            (0, 0, 21, false),
+            (0, 20, 0, true),
+            (0, 20, 1, false),
+            (2, 5, 7, true),
+            (2, 5, 8, false),
+            (4, 1, 3, true),
+            (4, 1, 4, false),
+            (5, 0, 0, true),
+            (5, 0, 1, false),
+            (6, 0, 0, false),
+        ] {
+            let label = format!("{count} values from value {first} of word {start}");
+            if fits {
+                let expected = &bytes[start * 8 + first * 2..][..count * 2];
+                let values = arena.get::<u16>(start, first, count);
+                assert_eq!(bytemuck::cast_slice::<u16, u8>(values), expected, "{label}");
+                assert_eq!(arena.bytes_of(start, first, count, 2), expected, "{label}");
+            } else {
+                assert!(panics(&mut || _ = arena.get::<u16>(start, first, count)), "{label}");
+                assert!(panics(&mut || _ = arena.bytes_of(start, first, count, 2)), "{label}");
+            }
+        }
+        assert!(panics(&mut || _ = arena.push(&[0u64; 4])));
+        assert_eq!(arena.push(&[0u64; 3]), 5);
+        assert_eq!(arena.push::<u8>(&[]), 8);
+        assert!(panics(&mut || _ = arena.push(&[0u8])));
+    }
+
+    #[test]
+    fn padding_is_zero_in_reused_words() {
+        let recycler = Recycler::default();
+        recycler.take(8).expect("memory").push(&[u64::MAX; 8]);
+        let mut arena = recycler.take(8).expect("memory");
+        arena.push(&[1u8; 9]);
+        arena.push(&[2u16]);
+        let bytes = [[1u8; 8], [1, 0, 0, 0, 0, 0, 0, 0]].concat();
+        assert_eq!(arena.get::<u8>(0, 0, 16), bytes);
+        assert_eq!(arena.get::<u16>(2, 0, 4), [2, 0, 0, 0]);
     }
 
     #[test]
@@ -374,5 +423,150 @@ mod tests {
         drop(arenas);
         let list = recycler.free_list.lock();
         assert!(list.lent <= list.peak / 4 && list.lent + list.idle_words <= list.peak);
+    }
+
+    /// Returns the words in use, the idle ones, and those in use of the shared region.
+    fn words(recycler: &Recycler) -> (usize, usize, Option<usize>) {
+        let list = recycler.free_list.lock();
+        assert!(list.idle.iter().all(|block| !block.fresh));
+        assert_eq!(list.idle_words, list.idle.iter().map(Block::words).sum::<usize>());
+        (list.lent, list.idle_words, list.current.as_ref().map(|(_, used)| *used))
+    }
+
+    #[test]
+    fn regions_are_shared_once_many_arenas_exist() {
+        let recycler = Recycler::default();
+        let take = |words| recycler.take(words).expect("memory");
+        // Regions of their own: 1000 words, 3 % more, and whole cache lines.
+        let own: Vec<Arena> = (0..16).map(|_| take(1000)).collect();
+        assert_eq!(words(&recycler), (16 * 1032, 0, None));
+        // An eighth of that is 2064, so the next region has 4096 words.
+        let mut shared: Vec<Arena> = [1000, 997, 1000, 993].map(take).into();
+        assert_eq!(words(&recycler), (16 * 1032 + 4096, 0, Some(4000)));
+        shared.push(take(96));
+        assert_eq!(words(&recycler), (16 * 1032 + 4096, 0, Some(4096)));
+        let place = |arena: &Arena| (arena.start.as_ptr().addr() - shared[0].start.as_ptr().addr()) / 8;
+        assert_eq!(shared.iter().map(place).collect::<Vec<_>>(), [0, 1000, 2000, 3000, 4000]);
+        let _last = take(8);
+        assert_eq!(words(&recycler), (16 * 1032 + 2 * 4096, 0, Some(8)));
+
+        drop(own);
+        assert_eq!(words(&recycler), (2 * 4096, 16 * 1032, Some(8)));
+        assert_eq!(recycler.bytes(), 8 * (2 * 4096 + 16 * 1032));
+        drop(shared);
+        assert_eq!(words(&recycler), (4096, 16 * 1032 + 4096, Some(8)));
+        let _large = take(4096);
+        assert_eq!(words(&recycler), (2 * 4096, 16 * 1032, Some(8)));
+    }
+
+    /// Returns a list with `lent` words in use, idle blocks of these sizes, and a peak usage.
+    fn free_list(lent: usize, idle: &[usize], peak: usize) -> FreeList {
+        let idle: VecDeque<Block> = idle.iter().map(|&words| Block::new(words).expect("memory")).collect();
+        FreeList { idle_words: idle.iter().map(Block::words).sum(), idle, current: None, lent, peak }
+    }
+
+    #[test]
+    fn idle_regions_are_reused_if_about_as_large_or_twice_as_large() {
+        for (idle, fits) in [
+            (992, false),
+            (1000, true),
+            (1760, true),
+            (1768, false),
+            (1992, false),
+            (2000, true),
+            (4000, true),
+        ] {
+            let mut list = free_list(0, &[8, idle], usize::MAX);
+            let region = list.region(1000, Weak::new()).expect("memory");
+            let expected = if fits { (1, 8, idle) } else { (2, 8 + idle, 1032) };
+            assert_eq!((list.idle.len(), list.idle_words, list.lent), expected, "{idle}");
+            assert_eq!(arena_words(&region), list.lent, "{idle}");
+        }
+    }
+
+    #[test]
+    fn new_regions_are_as_large_as_usage_suggests() {
+        for (lent, room, words) in [
+            (0, 1000, 1032),
+            (8 * 2048, 1000, 1032),
+            (8 * 2049, 1000, 4096),
+            (8 * 2049, 1024, 4096),
+            (8 * 2049, 1032, 1064),
+            (1 << 40, LARGEST / 4, LARGEST),
+            (1 << 40, LARGEST / 4 + 8, 270_344),
+        ] {
+            let region = free_list(lent, &[], 0).region(room, Weak::new()).expect("memory");
+            assert_eq!(arena_words(&region), words, "{room} words, {lent} in use");
+        }
+    }
+
+    #[test]
+    fn oldest_idle_regions_are_freed_at_peak_usage() {
+        // 100 words are in use, 480 are idle, and 1031 are to be allocated.
+        for (peak, left) in
+            [(1611, &[80, 160, 240][..]), (1610, &[160, 240]), (1531, &[160, 240]), (1530, &[240]), (0, &[])]
+        {
+            let mut list = free_list(100, &[80, 160, 240], peak);
+            let _region = list.region(1000, Weak::new()).expect("memory");
+            assert_eq!(list.idle.iter().map(Block::words).collect::<Vec<_>>(), left, "{peak}");
+            let expected = (left.iter().sum(), 1132, peak.max(1132));
+            assert_eq!((list.idle_words, list.lent, list.peak), expected);
+        }
+    }
+
+    #[test]
+    fn large_blocks_consist_of_pages() {
+        const LEAST: usize = pages::LEAST / 8;
+        for (words, rounded, has_pages) in [
+            (0, 8, false),
+            (9, 16, false),
+            (LEAST - 8, LEAST - 8, false),
+            (LEAST - 7, LEAST, true),
+            (LEAST + 8, LEAST + 8, true),
+        ] {
+            let block = Block::new(words).expect("memory");
+            assert_eq!((block.words(), block.pages.is_some()), (rounded, has_pages), "{words}");
+            assert!(block.pages.as_ref().is_none_or(|pages| pages.size() >= 8 * rounded), "{words}");
+        }
+    }
+
+    #[test]
+    fn huge_pages_are_asked_for_where_they_begin() {
+        const HUGE: usize = HUGE_PAGE / 8;
+        let mut memory: Vec<u8> = Vec::with_capacity(2 * HUGE_PAGE);
+        let memory = memory.spare_capacity_mut();
+        let first = memory.as_ptr().addr().next_multiple_of(HUGE_PAGE) - memory.as_ptr().addr();
+        // The system, and the balance of this process, decide whether there are any.
+        let mut are_available = || huge::ask(&mut memory[first..][..HUGE_PAGE]);
+        let before = are_available();
+        let mut block = Block::new(5 * HUGE / 2).expect("memory");
+        let ranges = [0..1, 1..HUGE, 1..HUGE + 1, 0..2 * HUGE, 0..5 * HUGE / 2, 2 * HUGE..2 * HUGE + 1];
+        let found = ranges.map(|words| block.ask_for_huge_pages(words));
+        let (_, of_arena) = Recycler::default().cut(2 * HUGE).expect("memory");
+        if before && are_available() {
+            assert_eq!((found, of_arena), ([1, 0, 1, 2, 2, 0], 2));
+        }
+        block.fresh = false;
+        let small = Block::new(8).expect("memory");
+        assert_eq!((block.ask_for_huge_pages(0..HUGE), small.ask_for_huge_pages(0..8)), (0, 0));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn fresh_arenas_are_populated() {
+        const SIZE: usize = 256 << 10;
+        let resident = |start: *const u64| {
+            let mut pages = vec![0u8; SIZE / 4096];
+            // SAFETY: `start` is the address of a page, `SIZE` bytes from there on are mapped, and
+            // `pages` has a byte for each of these pages, which have at least 4096 bytes.
+            unsafe { libc::mincore(start.cast_mut().cast(), SIZE, pages.as_mut_ptr()) };
+            pages.iter().filter(|&page| page & 1 == 1).count()
+        };
+        let pages = Pages::new(SIZE).expect("memory");
+        // SAFETY: these are all bytes of `pages`, which nothing else refers to.
+        memory::populate(unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), SIZE) });
+        let arena = Recycler::default().take(SIZE / 8).expect("memory");
+        // None are resident on systems that cannot populate memory.
+        assert_eq!(resident(arena.start.as_ptr()), resident(pages.start().as_ptr().cast()));
     }
 }

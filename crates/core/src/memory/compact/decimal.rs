@@ -310,9 +310,10 @@ fn load_avx2(instructions: Avx2, target: &mut [[u8; 4]], stored: &[[u8; 3]], pow
         // loop's condition, `stored` has at least READ more numbers of 3 bytes, of which bytes 0 to
         // 27 are read, and `target` has room for LANES more values, which are written.
         unsafe {
+            // Each number becomes the three upper bytes of a lane. The lowest byte is shifted out.
             let places = _mm256_setr_epi8(
-                -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, //
-                -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11,
+                0, 0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0, 9, 10, 11, //
+                0, 0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0, 9, 10, 11,
             );
             let from = stored.as_ptr().add(done).cast::<u8>();
             let low = _mm_loadu_si128(from.cast());
@@ -338,6 +339,7 @@ fn load_avx2(instructions: Avx2, target: &mut [[u8; 4]], stored: &[[u8; 3]], pow
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::pages::Pages;
     use proptest::prelude::*;
 
     /// Stores and loads with every instruction set of this processor; returns the decimals and
@@ -346,6 +348,7 @@ mod tests {
         let mut stored = vec![1];
         let form = store(values, WIDEST, &mut stored).expect("memory")?;
         assert_eq!(stored.len(), values.len() * form.size());
+        assert!(values.is_empty() || stored.capacity() >= BLOCK * WIDEST, "memory is reserved fallibly");
         let expected: Vec<[u8; 4]> = values.iter().map(|value| value.to_ne_bytes()).collect();
         for processor in Processor::all() {
             // One extra value, which must stay unchanged.
@@ -357,6 +360,9 @@ mod tests {
             let all = values.chunks(BLOCK).all(|block| store_block(processor, block, form, &mut again));
             assert!(all && again == stored, "{processor:?}");
         }
+        let mut loaded = vec![[9; 4]; values.len()];
+        load(loaded.as_flattened_mut(), &stored, form);
+        assert_eq!(loaded, expected);
         Some((form.decimals, form.size))
     }
 
@@ -385,7 +391,8 @@ mod tests {
     fn decimals_round_trip_exactly_or_are_refused() {
         assert_eq!(round_trip(&[]), Some((0, 1)));
         assert_eq!(round_trip(&[0.0, -0.0, 127.0, -127.0]), Some((0, 1)));
-        assert_eq!(round_trip(&[-128.0]), Some((0, 2)));
+        assert_eq!([-128.0, 128.0, 255.0].map(|value| round_trip(&[value])), [Some((0, 2)); 3]);
+        assert_eq!([-32_768.0, 32_768.0, 65_535.0].map(|value| round_trip(&[value])), [Some((0, 3)); 3]);
         assert_eq!(round_trip(&[0.0, -0.0, 12.7, -12.7]), Some((1, 1)));
         assert_eq!(round_trip(&[327.67, -0.0, -327.67]), Some((2, 2)));
         assert_eq!(round_trip(&[-327.68]), Some((2, 3)));
@@ -405,6 +412,74 @@ mod tests {
         assert_eq!(round_trip(&many), Some((3, 2)));
         many[4 * BLOCK] = 40.0;
         assert_eq!(round_trip(&many), Some((3, 3)));
+    }
+
+    #[test]
+    fn formats_have_at_most_the_requested_size() {
+        for (value, sizes) in
+            [(127.0, [1, 1, 1]), (12.8, [0, 2, 2]), (8_388.607, [0, 0, 3]), (0.07, [1, 1, 1])]
+        {
+            let size =
+                |widest| store(&[value], widest, &mut Vec::new()).expect("memory").map_or(0, Decimals::size);
+            assert_eq!([1, 2, 3].map(size), sizes, "{value}");
+        }
+    }
+
+    /// Bytes that end where readable memory ends, so that reading past them is a fault.
+    struct Guarded {
+        pages: Pages,
+    }
+
+    impl Guarded {
+        /// A multiple of the page size of every supported system.
+        const SIZE: usize = 64 << 10;
+
+        fn new() -> Guarded {
+            let pages = Pages::new(2 * Self::SIZE).expect("memory");
+            // SAFETY: the second half of `pages` consists of whole pages, which nothing else refers to.
+            let result = unsafe {
+                libc::mprotect(pages.start().as_ptr().add(Self::SIZE).cast(), Self::SIZE, libc::PROT_NONE)
+            };
+            assert_eq!(result, 0);
+            Guarded { pages }
+        }
+
+        /// Copies at most `SIZE` bytes.
+        fn copy(&mut self, bytes: &[u8]) -> &[u8] {
+            // SAFETY: the last `bytes.len()` bytes of the first half are readable, initialized by the copy,
+            // and borrowed like `self`.
+            unsafe {
+                let start = self.pages.start().as_ptr().cast::<u8>().add(Self::SIZE - bytes.len());
+                start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+                std::slice::from_raw_parts(start, bytes.len())
+            }
+        }
+    }
+
+    #[test]
+    fn loading_ends_with_the_shorter_slice() {
+        const COUNT: usize = 50;
+        let values: Vec<f32> = (0..COUNT).map(|number| (number as f32 - 25.0) / 10.0).collect();
+        let mut guarded = Guarded::new();
+        for (processor, size) in
+            Processor::all().flat_map(|processor| [1, 2, 3].map(|size| (processor, size)))
+        {
+            let (form, mut stored) = (Decimals { decimals: 1, size }, Vec::new());
+            assert!(store_block(processor, &values, form, &mut stored));
+            for (source, target) in
+                (0..=COUNT).flat_map(|source| (0..=COUNT).map(move |target| (source, target)))
+            {
+                let mut loaded = [[9; 4]; COUNT + 1];
+                let stored = guarded.copy(&stored[..source * form.size()]);
+                load_on(processor, loaded[..target].as_flattened_mut(), stored, form);
+                let expected =
+                    |at: usize| if at < source.min(target) { values[at].to_ne_bytes() } else { [9; 4] };
+                assert!(
+                    (0..=COUNT).all(|at| loaded[at] == expected(at)),
+                    "{processor:?}: {source} to {target}"
+                );
+            }
+        }
     }
 
     proptest! {

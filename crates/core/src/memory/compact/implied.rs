@@ -99,3 +99,54 @@ pub fn are_single(offsets: &[u32]) -> bool {
         offsets.iter().zip(first..).fold(true, |same, (&offset, number)| same & (offset == number))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_contain_ones_and_consecutive_offsets() {
+        for count in [0, 1, 2, LONGEST] {
+            assert_eq!(ones(count, 4), vec![1f32.to_ne_bytes(); count].as_flattened());
+            assert_eq!(ones(count, 8), vec![1f64.to_ne_bytes(); count].as_flattened());
+            assert!(offsets(count).iter().copied().eq(0..=count as u32), "{count}");
+        }
+    }
+
+    #[test]
+    fn long_sequences_get_a_table_of_their_own() {
+        const SHARED: u32 = LONGEST as u32;
+        for (longest, available, memory) in [
+            (0, SHARED, 0),
+            (SHARED, SHARED, 0),
+            (SHARED + 1, SHARED + 1, 4 * (LONGEST + 2)),
+            (9999, 9999, 40_000),
+        ] {
+            let offsets = Offsets::new(longest).expect("memory");
+            assert_eq!(offsets.memory(), memory, "{longest}");
+            for samples in [0, 1, available] {
+                let table = offsets.get(samples).expect("a table");
+                assert!(table.iter().copied().eq(0..=samples), "{samples} of {longest}");
+            }
+            assert_eq!(offsets.get(available + 1), None, "{longest}");
+        }
+    }
+
+    #[test]
+    fn other_numbers_are_noticed_anywhere() {
+        for length in [0, 1, 2, BLOCK, BLOCK + 1, 3 * BLOCK - 1] {
+            let (mut floats, mut doubles) = (vec![1f32; length], vec![1f64; length]);
+            let mut offsets: Vec<u32> = (0..length as u32).collect();
+            assert!(are_ones(&floats) && are_ones(&doubles) && are_single(&offsets), "{length}");
+            for place in
+                [0, 1, BLOCK - 1, BLOCK, length.saturating_sub(1)].into_iter().filter(|&place| place < length)
+            {
+                (floats[place], doubles[place], offsets[place]) =
+                    (1.0 + f32::EPSILON, -1.0, place as u32 + 1);
+                let found = (are_ones(&floats), are_ones(&doubles), are_single(&offsets));
+                assert_eq!(found, (false, false, false), "{place} of {length}");
+                (floats[place], doubles[place], offsets[place]) = (1.0, 1.0, place as u32);
+            }
+        }
+    }
+}

@@ -141,3 +141,60 @@ impl ValueForm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ElementType::{Double, Float, Int32, Int64};
+
+    #[test]
+    fn numbers_become_the_nearest_values() {
+        for (number, value) in [(0.1, 0.1f32), (16_777_217.0, 16_777_216.0), (-16_777_219.0, -16_777_220.0)] {
+            assert_eq!((f32::from_f64(number), f64::from_f64(number)), (value, number));
+        }
+        for (number, value) in [(0, 0f32), (7, 7.0), (16_777_219, 16_777_220.0), (i32::MIN, -2_147_483_648.0)]
+        {
+            assert_eq!((f32::from_i32(number), f64::from_i32(number)), (value, f64::from(number)));
+        }
+        for number in [0u16, 2, u16::MAX] {
+            assert_eq!((f32::from_u16(number), f64::from_u16(number)), (number.into(), number.into()));
+        }
+    }
+
+    #[test]
+    fn the_lowest_bit_flips_signs() {
+        for value in [1.5, -2.0, 0.0, f64::INFINITY, -f64::NAN] {
+            for bit in 0..4 {
+                let expected = if bit % 2 == 1 { -value } else { value };
+                assert_eq!(value.negated_if(bit).to_bits(), expected.to_bits(), "{value} {bit}");
+                let (value, expected) = (value as f32, expected as f32);
+                assert_eq!(value.negated_if(bit).to_bits(), expected.to_bits(), "{value} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn forms_suit_their_types() {
+        let decimal = |value| {
+            let decimals = decimal::store(&[value], decimal::WIDEST, &mut Vec::new()).expect("memory");
+            ValueForm::Decimal(decimals.expect("a format"))
+        };
+        for (form, elements, sizes) in [
+            (ValueForm::Whole, ElementType::ALL, [4, 8]),
+            (ValueForm::Byte, &[Float, Double], [1, 1]),
+            (decimal(0.5), &[Float], [1, 1]),
+            (decimal(655.36), &[Float], [3, 3]),
+            (ValueForm::Ones, &[Float, Double], [0, 0]),
+            (ValueForm::Narrow, &[Int32, Int64], [2, 2]),
+            (ValueForm::Int, &[Int64], [4, 4]),
+        ] {
+            let suitable = ElementType::ALL.iter().copied().filter(|&element| form.suits(element));
+            assert!(suitable.eq(elements.iter().copied()), "{form:?}");
+            assert_eq!([4, 8].map(|element| form.size(element)), sizes, "{form:?}");
+        }
+        for (element, wide) in [(Int32, ValueForm::Whole), (Int64, ValueForm::Int)] {
+            assert_eq!(ValueForm::of_indices(element, true), ValueForm::Narrow);
+            assert_eq!(ValueForm::of_indices(element, false), wide);
+        }
+    }
+}

@@ -211,6 +211,53 @@ mod tests {
         };
         assert_eq!(narrow(&[0, 65535, 7]), Some(vec![0, 65535, 7]));
         assert_eq!((narrow(&[65536]), narrow(&[-1])), (None, None));
+        // Pairs, which an exclusive "or" would cancel, and numbers past the first block.
+        assert_eq!((narrow(&[65536, 65536]), narrow(&[-1, -1])), (None, None));
+        let many: Vec<i32> = (0..=600).collect();
+        assert_eq!(narrow(&many), Some((0..=600).collect()));
+        assert_eq!(narrow(&[&many[..], &[70_000]].concat()), None);
         assert_eq!(narrow(&[]), Some(vec![]));
+    }
+
+    #[test]
+    fn values_are_stored_in_the_narrowest_form() {
+        fn stored<T: Narrow>(values: &[T], widest: usize) -> (&'static str, Vec<u8>) {
+            let mut stored = vec![9; 5];
+            match store_values(values, widest, &mut stored).expect("memory") {
+                ValueForm::Byte => ("byte", stored),
+                ValueForm::Decimal(_) => ("decimal", stored),
+                ValueForm::Whole => ("whole", Vec::new()),
+                other => panic!("{other:?}"),
+            }
+        }
+        for widest in [0, 3] {
+            assert_eq!(stored(&[7f32, 0.0, 255.0], widest), ("byte", vec![7, 0, 255]));
+            assert_eq!(stored(&[7f64, 0.0, 255.0], widest), ("byte", vec![7, 0, 255]));
+            assert_eq!(stored(&[0.5f64], widest), ("whole", vec![]));
+        }
+        assert_eq!(stored(&[0.5f32, -0.1], 0), ("whole", vec![]));
+        assert_eq!(stored(&[0.5f32, -0.1], 1), ("decimal", vec![5, 255]));
+        assert_eq!(stored(&[300f32], 1), ("whole", vec![]));
+        assert_eq!(stored(&[300f32], 2), ("decimal", vec![44, 1]));
+        assert!(f64::store_decimals(&[0.5], 3, &mut Vec::new()).expect("memory").is_none());
+    }
+
+    #[test]
+    fn stored_numbers_are_widened() {
+        fn loaded<const N: usize, S: Stored<N>>(source: &[S]) -> Vec<u8> {
+            let mut target = vec![9; 2 * N];
+            load::<N, S>(&mut target, source);
+            target
+        }
+        let [float, double] = [7f32.to_ne_bytes().to_vec(), 7f64.to_ne_bytes().to_vec()];
+        // Until the source ends or the target is full.
+        assert_eq!(loaded::<4, u8>(&[7]), [float, vec![9; 4]].concat());
+        assert_eq!(loaded::<8, u8>(&[7, 7, 1]), [double.clone(), double].concat());
+        assert_eq!(loaded::<4, One>(One::EVER), [1f32.to_ne_bytes(); 2].concat());
+        assert_eq!(loaded::<8, One>(One::EVER), [1f64.to_ne_bytes(); 2].concat());
+        assert_eq!(loaded::<4, [u8; 4]>(&[[1, 2, 3, 4]]), [1, 2, 3, 4, 9, 9, 9, 9]);
+        let indices = [1u16, 513].map(u16::to_ne_bytes);
+        assert_eq!(loaded::<4, [u8; 2]>(&indices), [1i32, 513].map(i32::to_ne_bytes).concat());
+        assert_eq!(loaded::<4, u8>(&[]), [9; 8]);
     }
 }

@@ -80,6 +80,7 @@ pub fn indices(target: &mut [u8], source: &[u8], narrow: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::processor::for_each_instruction_set;
 
     #[test]
     fn narrow_numbers_are_widened() {
@@ -104,5 +105,51 @@ mod tests {
         let (numbers, mut indices) = ([0u16, 1, 256, u16::MAX], [9; 16]);
         super::indices(&mut indices, &numbers.map(u16::to_ne_bytes).concat(), true);
         assert_eq!(indices.to_vec(), numbers.map(|index| i32::from(index).to_ne_bytes()).concat());
+    }
+
+    #[test]
+    fn full_width_is_copied_at_every_length() {
+        let source: Vec<u8> = (1..=200).collect();
+        for length in 0..=source.len() {
+            let (mut values, mut indices) = (vec![0; length], vec![0; length]);
+            super::values(&mut values, &source[..length], ValueForm::Whole, 4);
+            super::indices(&mut indices, &source[..length], false);
+            assert_eq!((&values, &indices), (&source[..length].to_vec(), &source[..length].to_vec()));
+        }
+        for length in 4..=8 {
+            let mut target = vec![0; length];
+            ends::<4>(&mut target, &source[..length]);
+            assert_eq!(target, source[..length]);
+        }
+    }
+
+    #[test]
+    fn every_form_is_widened_by_all_instruction_sets() {
+        let mut stored = Vec::new();
+        let decimals = decimal::store(&[0.5, -0.25, 1000.0], decimal::WIDEST, &mut stored).expect("memory");
+        let decimal = ValueForm::Decimal(decimals.expect("a format"));
+        let floats = |values: [f32; 3]| values.map(f32::to_ne_bytes).concat();
+        let doubles = |values: [f64; 3]| values.map(f64::to_ne_bytes).concat();
+        let ints = [1i32, -2, 3].map(i32::to_ne_bytes).concat();
+        for (form, element, stored, expected) in [
+            (ValueForm::Whole, 4, &ints, ints.clone()),
+            (ValueForm::Byte, 4, &vec![3, 0, 255], floats([3.0, 0.0, 255.0])),
+            (ValueForm::Byte, 8, &vec![3, 0, 255], doubles([3.0, 0.0, 255.0])),
+            (decimal, 4, &stored, floats([0.5, -0.25, 1000.0])),
+            (ValueForm::Ones, 4, &vec![], floats([1.0; 3])),
+            (ValueForm::Ones, 8, &vec![], doubles([1.0; 3])),
+            (ValueForm::Int, 8, &ints, [1i64, -2, 3].map(i64::to_ne_bytes).concat()),
+        ] {
+            let mut target = vec![9; 3 * element];
+            values(&mut target, stored, form, element);
+            assert_eq!(target, expected, "{form:?}");
+            // More is stored than is to be copied.
+            let longer = [&stored[..], &[7; 100]].concat();
+            for_each_instruction_set!(instructions => {
+                let mut target = vec![9; 3 * element];
+                values_by(instructions, &mut target, &longer, stored.len(), form, element);
+                assert_eq!(target, expected, "{form:?}, {instructions:?}");
+            });
+        }
     }
 }
