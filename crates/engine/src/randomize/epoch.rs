@@ -103,3 +103,69 @@ impl EpochConfig {
         Ok(EpochSpan { start, end: start.saturating_add(size) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cntk_reader_core::error::{ErrorKind, ExceptionClass};
+
+    fn epoch(samples: u64, sweeps: u64, index: u64) -> EpochConfig {
+        let workers = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
+        EpochConfig { workers, samples, sweeps, index }
+    }
+
+    #[test]
+    fn special_sizes_are_cntks() {
+        assert_eq!((SIZE_OF_SWEEP, SIZE_UNLIMITED), ((1 << 62) - 1, (1 << 63) - 1));
+    }
+
+    #[test]
+    fn span_follows_from_size_and_index() {
+        for (epoch, start, end) in [
+            (epoch(5, SWEEPS_UNLIMITED, 0), 0, 5),
+            (epoch(5, SWEEPS_UNLIMITED, 3), 15, 20),
+            (epoch(SIZE_OF_SWEEP, SWEEPS_UNLIMITED, 2), 20, 30),
+            // A number of sweeps takes precedence.
+            (epoch(7, 3, 2), 60, 90),
+            (epoch(0, 3, 0), 0, 30),
+            (epoch(SIZE_OF_SWEEP, 0, 4), 0, 0),
+            (epoch(SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0), 0, SIZE_UNLIMITED),
+            (epoch(SIZE_UNLIMITED, SWEEPS_UNLIMITED, 9), u64::MAX, u64::MAX),
+            (epoch(0, u64::MAX - 1, 1), u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(epoch.span(10).expect("a good size"), EpochSpan { start, end }, "{epoch:?}");
+        }
+        let error = epoch(0, SWEEPS_UNLIMITED, 0).span(10).expect_err("no size");
+        assert_eq!(error.message(), "Epoch size cannot be 0.");
+        assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, ExceptionClass::Runtime));
+    }
+
+    #[test]
+    fn sweeps_before_and_up_to_the_end() {
+        for (epoch, is_in_sweeps, first, last) in [
+            (epoch(SIZE_OF_SWEEP, SWEEPS_UNLIMITED, 2), true, 2, 3),
+            (epoch(7, 3, 2), true, 6, 9),
+            (epoch(SIZE_OF_SWEEP, 3, 0), true, 0, 3),
+            (epoch(7, 0, 2), true, 0, 0),
+            (epoch(7, u64::MAX - 1, 2), true, u64::MAX, u64::MAX),
+            (epoch(7, SWEEPS_UNLIMITED, 2), false, 2, 3),
+        ] {
+            assert_eq!(epoch.is_in_sweeps(), is_in_sweeps, "{epoch:?}");
+            assert_eq!((epoch.first_sweep(), epoch.last_sweep()), (first, last), "{epoch:?}");
+        }
+    }
+
+    #[test]
+    fn rank_must_be_less_than_the_number_of_workers() {
+        for (workers, rank, message) in [
+            (1, 0, None),
+            (3, 2, None),
+            (0, 0, Some("The number of workers must not be 0.")),
+            (2, 2, Some("The rank of a worker (2) must be less than the number of workers (2).")),
+            (2, 7, Some("The rank of a worker (7) must be less than the number of workers (2).")),
+        ] {
+            let checked = WorkerConfig { workers, rank, cross_sweeps: true }.check();
+            assert_eq!(checked.err().as_ref().map(|error| error.message()), message, "{rank} of {workers}");
+        }
+    }
+}

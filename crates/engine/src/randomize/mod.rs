@@ -148,3 +148,42 @@ fn check_limits(global: u64, local: u64) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomize::reference::Lists;
+
+    #[test]
+    fn sweeps_are_recorded_with_their_first_sequence() {
+        let mut selection = Selection::default();
+        // Sweep 2 continues after another call, and sweep 3 has no sequence.
+        for (sweep, count) in [(2, 2), (2, 1), (3, 0), (4, 1), (4, 1), (5, 0)] {
+            selection.begin_sweep(sweep);
+            let count = selection.sequences.len() + count;
+            selection.sequences.resize(count, SequenceId { chunk: 0, index: 0 });
+        }
+        assert_eq!(selection.sweeps, [(0, 2), (3, 4), (5, 5)]);
+        assert_eq!([0, 2, 3, 4, 5, 9].map(|position| selection.sweep_of(position)), [2, 2, 4, 4, 5, 5]);
+        (selection.end_of_sweep, selection.end_of_epoch, selection.passed) = (true, true, true);
+        selection.clear();
+        assert_eq!((selection.sequences.len(), selection.sweep_of(7)), (0, 0));
+        assert!(!selection.end_of_sweep && !selection.end_of_epoch && !selection.passed);
+    }
+
+    #[test]
+    fn limits_of_zero_are_rejected() {
+        for (global, local, what) in [(0, 1, "Global"), (1, 0, "Local"), (0, 0, "Global")] {
+            let error = check_limits(global, local).expect_err("a limit of 0");
+            assert_eq!(error.message(), format!("{what} sample count must not be zero."));
+            assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, ExceptionClass::Logic));
+        }
+        assert!(check_limits(1, 1).is_ok());
+    }
+
+    #[test]
+    fn samples_of_a_sweep_add_up() {
+        assert_eq!(total_samples(&*Lists::new(vec![vec![3, 1], vec![2], vec![0]])), 6);
+        assert_eq!(total_samples(&*Lists::new(vec![])), 0);
+    }
+}

@@ -205,6 +205,23 @@ mod tests {
     }
 
     #[test]
+    fn peek_is_bounded_by_limit_and_block() {
+        let mut random = Random::new(3);
+        for (limit, consumed, seen) in [
+            (0, 0, 1),
+            (1, 1, 1),
+            (300, 300, 300),
+            (20, 0, 11),
+            (usize::MAX, 11, 11),
+            (5, 0, 5),
+            (usize::MAX, 0, WORDS),
+        ] {
+            assert_eq!(random.peek(limit).len(), seen, "limit {limit}");
+            random.consume(consumed);
+        }
+    }
+
+    #[test]
     fn modulus_matches_remainder() {
         let mut random = Random::new(11);
         let edges = [1, 2, 3, 10, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];

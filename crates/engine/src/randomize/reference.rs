@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct Lists {
     pub lengths: Vec<Vec<u32>>,
     infos: Vec<ChunkInfo>,
-    ones: bool,
+    /// Whether each chunk reports [`Lengths::Ones`].
+    ones: Vec<bool>,
 }
 
 impl Lists {
@@ -23,7 +24,11 @@ impl Lists {
             samples: chunk.iter().map(|&length| u64::from(length)).sum(),
             sequences: chunk.len() as u32,
         };
-        let ones = lengths.iter().flatten().all(|&length| length == 1);
+        let is_ones = |chunk: &Vec<u32>| chunk.iter().all(|&length| length == 1);
+        let all_ones = lengths.iter().all(is_ones);
+        // Among others, every second chunk of ones lists its lengths.
+        let reports_ones = |(chunk, lengths)| all_ones || (chunk % 2 == 0 && is_ones(lengths));
+        let ones = lengths.iter().enumerate().map(reports_ones).collect();
         Arc::new(Lists { infos: lengths.iter().map(info).collect(), lengths, ones })
     }
 
@@ -66,7 +71,7 @@ impl ChunkTable for Lists {
         &self.infos
     }
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
-        if self.ones { Lengths::Ones } else { Lengths::Each(&self.lengths[chunk as usize]) }
+        if self.ones[chunk as usize] { Lengths::Ones } else { Lengths::Each(&self.lengths[chunk as usize]) }
     }
     fn incremental(&self) -> Option<&dyn IncrementalTable> {
         None

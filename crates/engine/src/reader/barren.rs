@@ -133,6 +133,62 @@ mod tests {
     }
 
     #[test]
+    fn counts_begin_where_data_were_delivered() {
+        let counts = |samples, selected, invalid| Progress { invalid, ..at(samples, selected) };
+        let mut sweep = BarrenSweep::new(100);
+        sweep.begin(&counts(10, 7, 2));
+        let error = sweep.pass(&counts(16, 12, 5), true, Some(6)).expect("a sweep");
+        assert!(error.message().contains("all 5 sequences"), "{error}");
+        assert!(error.detail().starts_with("3 of them are invalid, the others have no sample"), "{error}");
+        // An epoch that starts at this position keeps the counts.
+        sweep.go_on(&counts(16, 0, 0));
+        let error = sweep.pass(&counts(22, 15, 11), true, Some(6)).expect("a sweep");
+        assert!(error.message().contains("all 3 sequences"), "{error}");
+        sweep.go_on(&counts(30, 4, 1));
+        let error = sweep.pass(&counts(36, 5, 2), false, Some(6)).expect("a sweep");
+        assert!(error.message().contains("the only sequence"), "{error}");
+        // No invalid sequence since the last data, however many there were before.
+        let mut sweep = BarrenSweep::new(1);
+        sweep.begin(&counts(0, 0, 5));
+        assert!(sweep.pass(&counts(3, 3, 5), true, Some(6)).is_none());
+        // The limit itself is tolerated.
+        let mut sweep = BarrenSweep::new(2);
+        assert!(sweep.pass(&counts(3, 3, 2), true, Some(6)).is_none());
+        assert!(sweep.pass(&counts(3, 3, 3), true, Some(6)).is_some());
+    }
+
+    #[test]
+    fn messages_count_what_was_left_out() {
+        for (selected, invalid, message, detail) in [
+            (
+                1,
+                0,
+                "the only sequence that was read was left out.",
+                "They have no sample in one of the streams.",
+            ),
+            (
+                4,
+                0,
+                "all 4 sequences that were read were left out.",
+                "They have no sample in one of the streams.",
+            ),
+            (4, 4, "all 4 sequences that were read were left out.", "They are invalid."),
+            (
+                4,
+                1,
+                "all 4 sequences that were read were left out.",
+                "1 of them are invalid, the others have no",
+            ),
+        ] {
+            let error = nothing_delivered(selected, invalid);
+            assert_eq!(error.message(), format!("A whole sweep has delivered nothing: {message}"));
+            assert!(error.detail().starts_with(detail), "{error}");
+        }
+        assert_eq!(no_sequences(1).message(), "The only chunk of the deserializer has no sequences.");
+        assert_eq!(no_sequences(3).message(), "None of the 3 chunks of the deserializer has a sequence.");
+    }
+
+    #[test]
     fn too_many_invalid_sequences_are_an_error_at_the_end() {
         let mut sweep = BarrenSweep::new(2);
         sweep.begin(&at(3, 0));
@@ -152,8 +208,9 @@ mod tests {
 
     #[test]
     fn local_sweeps_count_from_their_start() {
-        let local = |sweeps, entries, selected| {
-            let position = LocalPosition { sweeps, entries, ..LocalPosition::default() };
+        let local = |sweeps, entries: u64, selected| {
+            let window = [entries / 10, 0];
+            let position = LocalPosition { window, sweeps, entries: entries % 10, samples: 0 };
             Progress { position: ReaderPosition::Local(position), selected, ..Progress::default() }
         };
         let mut sweep = BarrenSweep::new(0);
@@ -162,5 +219,10 @@ mod tests {
         sweep.begin(&local(1, 2, 4));
         assert!(sweep.pass(&local(2, 0, 6), false, None).is_none(), "the rest of a sweep");
         assert!(sweep.pass(&local(3, 0, 10), false, None).is_some());
+        // In a later window.
+        sweep.begin(&local(1, 10, 4));
+        assert!(sweep.pass(&local(2, 0, 6), false, None).is_none(), "the rest of a sweep");
+        // Of another kind of timeline.
+        assert!(sweep.pass(&at(100, 20), false, Some(6)).is_none());
     }
 }

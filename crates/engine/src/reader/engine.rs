@@ -276,3 +276,178 @@ impl PrefetchJob {
         self.pipeline.read(self.wanted, self.threads, &mut self.batch);
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::pack::MinibatchMemory;
+    use crate::reader::Epoch;
+    use crate::reader::tests::settings;
+    use crate::reader::tests::source::Source;
+    use cntk_reader_core::corpus::Corpus;
+    use cntk_reader_core::option::release::Release;
+    use cntk_reader_core::runtime::pool::Pool;
+    use cntk_reader_core::stream::LateShapes;
+    use std::sync::Arc;
+
+    /// Minibatches of two samples from chunks of four.
+    fn engine(source: &Arc<Source>, prefetch: Prefetch) -> Engine {
+        let (corpus, shapes) = (Arc::new(Corpus::Numeric), Arc::new(LateShapes::new(1)));
+        let (pool, memory) = (Pool::shared().expect("threads"), MinibatchMemory::default());
+        let deserializer = source.known();
+        let mut pipeline =
+            Pipeline::new(&settings(), &deserializer, &corpus, &shapes, pool, 2, &memory).expect("memory");
+        pipeline.start_epoch(&Epoch::sweeps(1).minibatch_size(2)).expect("an epoch");
+        Engine::new(Box::new(pipeline), prefetch, PackingThreads { all: 2, beside_caller: 1 })
+    }
+
+    fn is_here(engine: &Engine) -> bool {
+        matches!(engine.place, PipelinePlace::Here { .. })
+    }
+
+    fn is_refilled(engine: &mut Engine, deadline: Option<Instant>, goes_on: bool) -> bool {
+        matches!(engine.refill(false, deadline, goes_on).expect("no error"), Refill::Ready)
+    }
+
+    fn long() -> Option<Instant> {
+        Some(Instant::now() + Duration::from_secs(60))
+    }
+
+    #[test]
+    fn prefetching_depends_on_fetched_sequences() {
+        for (prefetch, is_fetched, is_fetched_ahead, in_place_of, expected) in [
+            (false, false, false, None, Prefetch::None),
+            (false, true, true, None, Prefetch::None),
+            (true, false, false, None, Prefetch::Batch),
+            (true, false, false, Some(Release::Current), Prefetch::Batch),
+            (true, true, false, None, Prefetch::None),
+            (true, true, true, None, Prefetch::One),
+            (true, true, true, Some(Release::Current), Prefetch::None),
+        ] {
+            let mut source = Source::twelve();
+            (source.facts.is_fetched, source.facts.is_fetched_ahead) = (is_fetched, is_fetched_ahead);
+            let settings = ReaderSettings { prefetch, in_place_of, ..settings() };
+            assert_eq!(Prefetch::of(&settings, &source), expected);
+        }
+    }
+
+    #[test]
+    fn batches_are_read_on_the_callers_thread() {
+        let source = Arc::new(Source::twelve());
+        let mut engine = engine(&source, Prefetch::None);
+        assert!(!engine.is_ready() && engine.pipeline().is_some());
+        assert!(is_refilled(&mut engine, None, true));
+        assert_eq!((engine.batch.ready.len(), engine.size.wanted), (1, 1));
+        assert!(is_here(&engine) && engine.is_ready());
+        engine.batch.pop();
+        assert!(!engine.recall().expect("no error"), "nothing was read ahead");
+        assert!(is_refilled(&mut engine, None, true));
+        assert!(engine.recall().expect("no error"), "a minibatch was not taken");
+        assert!(!engine.is_ready());
+    }
+
+    #[test]
+    fn one_minibatch_is_prefetched_if_another_read_follows() {
+        let source = Arc::new(Source::twelve());
+        let mut engine = engine(&source, Prefetch::One);
+        assert!(is_refilled(&mut engine, None, false));
+        assert!(is_here(&engine));
+        for _ in 0..4 {
+            engine.batch.pop();
+            assert!(is_refilled(&mut engine, None, true));
+            assert!(!is_here(&engine) && engine.pipeline().is_none());
+        }
+        engine.batch.pop();
+        assert!(is_refilled(&mut engine, None, true));
+        assert!(is_here(&engine), "the epoch has ended");
+    }
+
+    #[test]
+    fn prefetched_minibatches_are_dropped() {
+        let source = Arc::new(Source::twelve());
+        let mut engine = engine(&source, Prefetch::One);
+        assert!(is_refilled(&mut engine, None, true));
+        engine.batch.pop();
+        engine.size.wanted = 9;
+        assert!(engine.recall().expect("no error"), "one was prefetched");
+        assert_eq!((is_here(&engine), engine.size.wanted), (true, 1));
+        assert!(!engine.recall().expect("no error"), "it was dropped");
+    }
+
+    #[test]
+    fn read_with_a_deadline_uses_the_thread() {
+        let source = Arc::new(Source::twelve());
+        source.closes_gate(true);
+        let mut engine = engine(&source, Prefetch::None);
+        let soon = Instant::now() + Duration::from_millis(3);
+        assert!(!is_refilled(&mut engine, Some(soon), false));
+        assert!(!is_here(&engine) && !engine.is_ready());
+        source.closes_gate(false);
+        assert!(is_refilled(&mut engine, long(), false));
+        assert!(engine.is_ready());
+        assert!(matches!(engine.place, PipelinePlace::Here { thread: Some(_), .. }));
+    }
+
+    #[test]
+    fn prefetching_must_gain_more_than_it_costs() {
+        let source = Arc::new(Source::twelve());
+        let (short, long) = (Duration::from_micros(1), Duration::from_millis(1));
+        for (prefetch, took, away, pays) in [
+            (Prefetch::Batch, long, long, true),
+            (Prefetch::Batch, short, long, false),
+            (Prefetch::Batch, long, short, false),
+            (Prefetch::None, long, long, false),
+            (Prefetch::One, short, short, true),
+        ] {
+            let mut engine = engine(&source, prefetch);
+            engine.batch.took = took;
+            assert_eq!(engine.pays_to_read_ahead(away), pays, "{prefetch:?}");
+        }
+    }
+
+    #[test]
+    fn only_batches_grow() {
+        let source = Arc::new(Source::twelve());
+        for (prefetch, wanted) in [(Prefetch::Batch, 128), (Prefetch::One, 1), (Prefetch::None, 1)] {
+            let mut engine = engine(&source, prefetch);
+            assert!(is_refilled(&mut engine, None, false));
+            assert_eq!(engine.size.wanted, wanted);
+            engine.batch.pop();
+            assert!(is_refilled(&mut engine, None, false));
+            // A batch ends with its window.
+            assert_eq!(engine.batch.ready.len(), 1);
+        }
+    }
+
+    #[test]
+    fn planned_minibatches_are_ahead_of_the_caller() {
+        let source = Arc::new(Source::new(&[&[1; 1000]]));
+        let mut engine = engine(&source, Prefetch::Batch);
+        assert!(is_refilled(&mut engine, None, false));
+        engine.batch.pop();
+        assert!(is_refilled(&mut engine, None, false));
+        assert_eq!(engine.batch.ready.len(), 128);
+        engine.batch.ready.clear();
+        // Another batch was selected while this one was packed.
+        assert!(engine.recall().expect("no error"));
+    }
+
+    #[test]
+    fn forgotten_engine_is_not_waited_for() {
+        let source = Arc::new(Source::twelve());
+        source.closes_gate(true);
+        let mut engine = engine(&source, Prefetch::None);
+        assert!(!is_refilled(&mut engine, Some(Instant::now()), false));
+        let opener = {
+            let source = Arc::clone(&source);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(2));
+                source.closes_gate(false);
+            })
+        };
+        engine.forget();
+        assert!(source.is_gate_closed(), "the thread still reads");
+        source.closes_gate(false);
+        drop(opener);
+    }
+}

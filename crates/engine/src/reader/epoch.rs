@@ -221,9 +221,42 @@ mod tests {
     #[test]
     fn special_values_are_not_produced_by_accident() {
         assert_ne!(Epoch::sweeps(u64::MAX).sweeps, SWEEPS_UNLIMITED);
-        assert_ne!(Epoch::samples(SIZE_OF_SWEEP).samples, SIZE_OF_SWEEP);
+        assert_eq!(Epoch::samples(SIZE_OF_SWEEP).samples, SIZE_OF_SWEEP + 1);
         let unlimited = Epoch::unlimited();
         assert_eq!((unlimited.samples, unlimited.sweeps), (SIZE_UNLIMITED, SWEEPS_UNLIMITED));
+    }
+
+    #[test]
+    fn builders_set_one_value_each() {
+        let read = ReadConfig::new(5);
+        let default = ReadConfig {
+            workers: 1,
+            rank: 0,
+            minibatch_size: 0,
+            truncation_length: 0,
+            right_splice: 0,
+            cross_sweeps: true,
+        };
+        assert_eq!(ReadConfig::default(), default);
+        assert_eq!(read, ReadConfig { minibatch_size: 5, ..default });
+        assert_eq!(read.worker(2, 3), ReadConfig { workers: 3, rank: 2, ..read });
+        assert_eq!(read.truncation_length(4), ReadConfig { truncation_length: 4, ..read });
+        assert_eq!(read.right_splice(4), ReadConfig { right_splice: 4, ..read });
+        assert_eq!(read.cross_sweeps(false), ReadConfig { cross_sweeps: false, ..read });
+
+        let epoch = Epoch { read: default, samples: SIZE_UNLIMITED, sweeps: 3, index: 0 };
+        assert_eq!(Epoch::sweeps(3), epoch);
+        assert_eq!(Epoch::default(), Epoch { sweeps: 1, ..epoch });
+        assert_eq!(Epoch::samples(7), Epoch { samples: 7, sweeps: SWEEPS_UNLIMITED, ..epoch });
+        let with = |read| Epoch { read, ..epoch };
+        assert_eq!(epoch.minibatch_size(5), with(read));
+        assert_eq!(epoch.worker(2, 3), with(default.worker(2, 3)));
+        assert_eq!(epoch.cross_sweeps(false), with(default.cross_sweeps(false)));
+        assert_eq!(epoch.read_config(read.worker(2, 3)), with(read.worker(2, 3)));
+        assert_eq!(epoch.index(4), Epoch { index: 4, ..epoch });
+        let numbers = (read, 11, 12, 13);
+        assert_eq!(Epoch::from_numbers(read, 11, 12, 13).numbers(), numbers);
+        assert_eq!(Epoch::from_numbers(read, 11, 12, 13), Epoch { read, samples: 11, sweeps: 12, index: 13 });
     }
 
     #[test]

@@ -131,23 +131,104 @@ fn gone() -> Error {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
-    use super::HandoffThread;
-    use cntk_reader_core::ErrorKind;
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn panic_is_reported_by_every_later_call() {
-        let work = |number: &mut u32| match *number {
-            3 => std::panic::resume_unwind(Box::new("on purpose")),
-            _ => *number *= 2,
-        };
+    fn handover_costs_a_batch_and_each_minibatch() {
+        let (micros, nanos) = (Duration::from_micros, Duration::from_nanos);
+        for (cost, minibatches, least) in [
+            (READ_AHEAD, 0, micros(10)),
+            (READ_AHEAD, 5, nanos(10_500)),
+            (PACKED_TOGETHER, 1, nanos(30_500)),
+            (PACKED_TOGETHER, 20, micros(40)),
+        ] {
+            assert!(cost.is_repaid(least, minibatches), "{cost:?}");
+            assert!(!cost.is_repaid(least - nanos(1), minibatches), "{cost:?}");
+        }
+    }
+
+    /// A number whose work can be held up, and which tells when that has ended.
+    struct Work {
+        number: u32,
+        is_held: Arc<AtomicBool>,
+        is_done: Arc<AtomicBool>,
+    }
+
+    impl Work {
+        fn new(is_held: bool) -> Work {
+            let flag = |value| Arc::new(AtomicBool::new(value));
+            Work { number: 0, is_held: flag(is_held), is_done: flag(false) }
+        }
+
+        /// Waits for up to ten seconds.
+        fn run(&mut self) {
+            let end = Instant::now() + Duration::from_secs(10);
+            while self.is_held.load(Ordering::SeqCst) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.number += 1;
+            self.is_done.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn value_goes_there_and_back() {
+        let thread = HandoffThread::start("worker", Work::run).expect("a thread");
+        let mut work = Work::new(false);
+        for round in 1..=3 {
+            thread.give(work);
+            work = thread.take().expect("the thread is there");
+            assert_eq!(work.number, round);
+            assert!(!thread.is_done());
+        }
+        work.is_held.store(true, Ordering::SeqCst);
+        let is_held = Arc::clone(&work.is_held);
+        thread.give(work);
+        let soon = || Instant::now() + Duration::from_millis(3);
+        assert!(!thread.is_done() && !thread.is_done_by(soon()).expect("no error"));
+        is_held.store(false, Ordering::SeqCst);
+        assert!(thread.is_done_by(Instant::now() + Duration::from_secs(60)).expect("no error"));
+        assert!(thread.is_done());
+    }
+
+    #[test]
+    fn work_ends_before_the_thread_is_dropped() {
+        let thread = HandoffThread::start("worker", Work::run).expect("a thread");
+        let work = Work::new(true);
+        let (is_held, is_done) = (Arc::clone(&work.is_held), Arc::clone(&work.is_done));
+        thread.give(work);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(10));
+                is_held.store(false, Ordering::SeqCst);
+            });
+            drop(thread);
+            assert!(is_done.load(Ordering::SeqCst));
+        });
+    }
+
+    #[test]
+    fn forgotten_thread_is_not_waited_for() {
+        let thread = HandoffThread::start("worker", Work::run).expect("a thread");
+        let work = Work::new(true);
+        let (is_held, is_done) = (Arc::clone(&work.is_held), Arc::clone(&work.is_done));
+        thread.give(work);
+        thread.forget();
+        assert!(!is_done.load(Ordering::SeqCst));
+        is_held.store(false, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn panic_fails_all_later_calls() {
+        let work = |number: &mut u32| std::panic::resume_unwind(Box::new(*number));
         let thread = HandoffThread::start("worker", work).expect("a thread");
-        thread.give(21);
-        assert_eq!(thread.take().expect("a value"), 42);
-        for number in [3, 21] {
+        for number in [7, 8] {
             thread.give(number);
             let error = thread.take().expect_err("a panic");
-            assert_eq!(error.kind(), ErrorKind::Internal);
-            assert!(error.message().contains("Assembling a minibatch panicked"), "{error}");
+            let message = "Assembling a minibatch panicked; the reader can no longer be used.";
+            assert_eq!(error.message(), message);
             assert!(thread.is_done());
         }
     }

@@ -311,6 +311,93 @@ impl Inspection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::tests::source::{InMemory, Source};
+    use cntk_reader_core::format::SourceMemory;
+    use std::sync::Arc;
+
+    fn sizes(samples: Option<u64>, sequences: Option<u64>, chunks: Option<u64>) -> Sizes {
+        Sizes { samples, sequences, chunks }
+    }
+
+    #[test]
+    fn sizes_are_those_known_without_waiting() {
+        let source = Arc::new(Source::new(&[&[2, 1], &[4]]));
+        let of_known = sizes(Some(7), Some(3), Some(2));
+        let some = Arc::new(Source::new(&[&[2, 1], &[]]));
+        for (deserializer, expected) in [
+            (source.known(), of_known),
+            (source.listing(), sizes(None, None, Some(2))),
+            // Its format does not know the numbers of sequences.
+            (some.known(), sizes(None, None, Some(2))),
+        ] {
+            assert_eq!(Sizes::of(&deserializer), expected);
+            let measured = Measured { deserializer, sizes: OnceLock::new() };
+            assert_eq!([measured.sizes(), measured.sizes()], [expected; 2]);
+        }
+        let growing = Arc::new(Source { grows_from: Some(1), ..Source::new(&[&[2, 1], &[4]]) });
+        let measured = Measured { deserializer: growing.known(), sizes: OnceLock::new() };
+        assert_eq!(measured.sizes(), Sizes::default());
+        let AnyDeserializer::Known(table) = growing.known() else { panic!("it is known") };
+        assert_eq!(table.chunks().len(), 2);
+        assert_eq!(measured.sizes(), of_known);
+    }
+
+    #[test]
+    fn members_describe_their_deserializers() {
+        let source = Arc::new(Source::new(&[&[2, 1], &[4]]));
+        for lacks_keys in [false, true] {
+            let member = InMemory { lacks_keys, ..InMemory::new("a.bin", &source) }.member();
+            let described = (member.name(), member.type_name(), member.has_keys());
+            assert_eq!(described, ("a.bin", "InMemoryDeserializer", !lacks_keys));
+            assert_eq!(member.sizes(), sizes(Some(7), Some(3), Some(2)));
+            let expected = "Member { name: \"a.bin\", type_name: \"InMemoryDeserializer\", .. }";
+            assert_eq!(format!("{member:?}"), expected);
+        }
+    }
+
+    #[test]
+    fn inspection_adds_up_memory_and_sweeps() {
+        let memory = SourceMemory { chunks: 100, index: 20 };
+        let source = Arc::new(Source { memory, ..Source::twelve() });
+        let inspection = Inspection::new(source.known(), vec![], None);
+        let memory = inspection.memory(3);
+        assert_eq!((memory.window, memory.buffers, memory.index, memory.total()), (100, 3, 20, 123));
+        inspection.end_sweep();
+        assert_eq!((inspection.is_listed(), source.sweeps()), (false, 1));
+        assert!(Inspection::new(source.listing(), vec![], None).is_listed());
+    }
+
+    #[test]
+    fn idle_workers_are_named_with_a_remedy() {
+        let (source, one) = (Arc::new(Source::twelve()), Arc::new(Source::new(&[&[1; 4]])));
+        let about = |source: &Arc<Source>, workers, lockstep, suggests_chunk_size| {
+            let member = InMemory { suggests_chunk_size, ..InMemory::new("a.bin", source) }.member();
+            Inspection::new(source.known(), vec![member], None).about_idle_workers(workers, lockstep)
+        };
+        assert_eq!(about(&source, 3, false, false), None);
+        let text = |workers, lockstep| about(&source, workers, lockstep, false).expect("idle workers");
+        let remedy = "Divide the data into smaller chunks; or use fewer workers, or \
+                      ‹randomize = false›, which distributes sequences in turn.";
+        let start = "4 workers share 3 chunks of 'a.bin': the worker of rank 3 gets no data.";
+        assert_eq!(text(4, true), format!("{start} {remedy}"));
+        assert!(text(4, false).starts_with(&format!("{start} {remedy} A worker without data takes no")));
+        let start = "6 workers share 3 chunks of 'a.bin': the workers of rank 3 to 5 get no data.";
+        assert_eq!(text(6, true), format!("{start} {remedy}"));
+        let text = about(&one, 2, true, true).expect("an idle worker");
+        let start = "2 workers share 1 chunk of 'a.bin': the worker of rank 1 gets no data. \
+                     Set ‹chunk_size = 33554432› of 'a.bin', or less; or use";
+        assert!(text.starts_with(start), "{text}");
+        let nothing = Inspection::new(source.known(), vec![], None);
+        assert_eq!(
+            (nothing.about_idle_workers(9, false), nothing.suggest_chunk_size(9)),
+            (None, USUAL_CHUNK)
+        );
+    }
+
+    #[test]
+    fn chunk_sizes_are_cntks() {
+        assert_eq!((USUAL_CHUNK, SMALL_CHUNK), (33_554_432, 262_144));
+    }
 
     #[test]
     fn suggested_chunks_give_each_worker_several_per_window() {

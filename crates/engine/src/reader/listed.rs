@@ -89,3 +89,52 @@ impl Chunks for ListedChunks {
         self.loads.retain(|&chunk, _| is_kept(chunk));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::tests::source::{Source, passing};
+
+    #[test]
+    fn chunks_are_loaded_once_and_released() {
+        let source = Arc::new(Source::new(&[&[1], &[2, 1], &[4]]));
+        let listing: Arc<dyn ListingDeserializer> = Arc::clone(&source) as _;
+        let mut chunks = ListedChunks::new(&listing, Pool::shared().expect("threads")).expect("memory");
+        let held =
+            |chunks: &ListedChunks| -> Vec<bool> { chunks.chunks().iter().map(Option::is_some).collect() };
+        chunks.expect(1);
+        chunks.expect(1);
+        let listed = chunks.list(1).expect("a chunk");
+        assert_eq!((listed.sequences, listed.samples()), (2, 3));
+        assert_eq!(chunks.list(1).expect("a chunk").sequences, 2);
+        chunks.expect(1);
+        assert_eq!((source.loads(), chunks.loads.len()), (vec![1], 0));
+        assert_eq!(chunks.list(2).expect("a chunk").sequences, 1);
+        assert_eq!(held(&chunks), [false, true, true]);
+        chunks.expect(0);
+        chunks.keep(&[0, 2]);
+        assert_eq!((held(&chunks), &chunks.held[..]), (vec![false, false, true], &[2][..]));
+        assert_eq!(chunks.loads.len(), 1, "chunk 0 is loading");
+        chunks.keep(&[2]);
+        assert_eq!(chunks.loads.len(), 0);
+        // For a checkpoint, without keeping it.
+        let fetched = chunks.fetch(1).expect("a chunk");
+        assert_eq!(fetched.listing().map(|listing| listing.sequences), Some(2));
+        assert_eq!(held(&chunks), [false, false, true]);
+        assert_eq!(chunks.fetch(3).err().expect("no chunk").message(), "There is no chunk 3.");
+    }
+
+    #[test]
+    fn failed_load_is_repeated() {
+        let source = Arc::new(Source::twelve());
+        let listing: Arc<dyn ListingDeserializer> = Arc::clone(&source) as _;
+        let mut chunks = ListedChunks::new(&listing, Pool::shared().expect("threads")).expect("memory");
+        source.breaks(1, Some(passing()));
+        for _ in 0..2 {
+            assert_eq!(chunks.list(1).expect_err("broken").message(), "busy");
+        }
+        source.breaks(1, None);
+        assert_eq!(chunks.list(1).expect("whole again").sequences, 4);
+        assert_eq!(source.loads(), [1, 1, 1]);
+    }
+}

@@ -22,6 +22,8 @@ mod prefetch_batch;
 mod selector;
 pub mod settings;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use build::Extensions;
 pub use epoch::{Epoch, ReadConfig};
@@ -161,13 +163,13 @@ impl Reader {
     }
 
     /// Sets the canceller of this reader's calls.
-    #[cfg(feature = "test-support")]
+    #[cfg(any(test, feature = "test-support"))]
     pub fn set_canceller(&mut self, canceller: &Canceller) {
         self.canceller = Some(canceller.clone());
     }
 
     /// Returns the number of prefetched minibatches.
-    #[cfg(feature = "test-support")]
+    #[cfg(any(test, feature = "test-support"))]
     pub fn minibatches_ready(&self) -> usize {
         self.engine.batch.ready.len()
     }

@@ -45,8 +45,12 @@ pub struct PackingThreads {
 
 impl PackingThreads {
     pub(crate) fn of(pool: &Pool) -> PackingThreads {
-        let cpus = cpus();
-        let all = pool.threads().min(cpus).min(MAX_THREADS);
+        PackingThreads::on(cpus(), pool.threads())
+    }
+
+    /// Returns the numbers for a machine with `cpus` CPUs and `loading` loading threads.
+    fn on(cpus: usize, loading: usize) -> PackingThreads {
+        let all = loading.min(cpus).min(MAX_THREADS);
         PackingThreads { all, beside_caller: all.min(cpus - 1).max(1) }
     }
 }
@@ -214,5 +218,79 @@ impl ParallelPacker {
         let own = self.workers[0].get_mut();
         self.each = own.began.elapsed() / own.count.max(1);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::{PackConfig, Packer, SequencePacker};
+    use crate::reader::tests::source::Source;
+    use cntk_reader_core::format::loading::load;
+    use cntk_reader_core::sequence::SequenceId;
+    use std::cell::Cell;
+
+    #[test]
+    fn one_cpu_is_left_to_the_caller() {
+        for (cpus, loading, all, beside_caller) in
+            [(1, 1, 1, 1), (2, 2, 2, 1), (4, 8, 4, 3), (8, 4, 4, 4), (8, 7, 7, 7), (64, 64, 16, 16)]
+        {
+            let PackingThreads { all: found, beside_caller: beside } = PackingThreads::on(cpus, loading);
+            assert_eq!((found, beside), (all, beside_caller), "{cpus} CPUs, {loading} threads");
+        }
+    }
+
+    #[test]
+    fn threads_take_ever_fewer_minibatches() {
+        let planned: Vec<PlannedMinibatch> = (0..10).map(|_| PlannedMinibatch::default()).collect();
+        let mut packed: Vec<Option<Packed>> = planned.iter().map(|_| None).collect();
+        let mut rest = UnpackedRest { planned: &planned, packed: &mut packed };
+        let taken: Vec<usize> = (0..7).map(|_| rest.take(2).planned.len()).collect();
+        assert_eq!(taken, [3, 2, 2, 1, 1, 1, 0]);
+    }
+
+    /// Packs minibatches of one sequence each. Returns the keys in order of delivery, the number of
+    /// minibatches of each thread's part, and whether the other work was done.
+    fn pack(minibatches: usize, most: usize, threads: usize) -> (Vec<u64>, Vec<u32>, bool) {
+        let source = Arc::new(Source::twelve());
+        let config = PackConfig { workers: 1, rank: 0, minibatch: 1, truncation: 0, right_splice: 0 };
+        let mut packer = SequencePacker::new(source.streams().to_vec(), false);
+        packer.configure(&config).expect("good sizes");
+        let (spec, _) = packer.spec().expect("independent minibatches");
+        let source: Arc<dyn ChunkSource> = source;
+        let chunks = (0..3).map(|chunk| load(Arc::clone(&source), chunk).ok()).collect();
+        let context = PackContext { spec: Arc::clone(spec), deserializer: source, chunks: Arc::new(chunks) };
+        let planned: Vec<PlannedMinibatch> = (0..minibatches as u32)
+            .map(|number| {
+                let mut planned = PlannedMinibatch::default();
+                planned.selection.sequences.push(SequenceId { chunk: number / 4, index: number % 4 });
+                planned
+            })
+            .collect();
+        let mut packer = ParallelPacker::new(most, &MinibatchMemory::default());
+        let (mut keys, did_more) = (Vec::new(), Mutex::new(Cell::new(false)));
+        let deliver = |_: &PlannedMinibatch, packed: Packed| {
+            keys.extend_from_slice(&packed.minibatch.expect("a minibatch").keys);
+        };
+        packer.pack(&planned, &context, threads, || did_more.lock().set(true), deliver).expect("no panic");
+        let counts = packer.workers.iter_mut().map(|worker| worker.get_mut().count).collect();
+        (keys, counts, did_more.into_inner().get())
+    }
+
+    #[test]
+    fn minibatches_are_shared_if_there_is_one_for_each_thread() {
+        for (minibatches, most, is_shared) in
+            [(1, 1, false), (12, 1, false), (1, 2, false), (2, 2, true), (12, 2, true), (2, 3, false)]
+        {
+            let (keys, counts, did_more) = pack(minibatches, most, most);
+            assert!(keys.into_iter().eq(0..minibatches as u64), "{minibatches} on {most}");
+            let shared = counts.iter().sum::<u32>();
+            assert_eq!(shared, if is_shared { minibatches as u32 } else { 0 }, "{minibatches} on {most}");
+            assert_eq!(did_more, is_shared, "{minibatches} on {most}");
+        }
+        // One CPU may be left to the caller.
+        let (keys, counts, _) = pack(12, 2, 1);
+        assert!(keys.into_iter().eq(0..12));
+        assert_eq!(counts[0], 12);
     }
 }

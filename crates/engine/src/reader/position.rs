@@ -115,6 +115,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn position_on_a_global_timeline_is_one_number() {
+        let position = ReaderPosition::Global(Position { samples: 7, counter: 8 });
+        let state = position.state([""; 2]);
+        assert_eq!(state, [("minibatchSourcePosition", 7)]);
+        assert_eq!((position.samples(), samples_of(&state).expect("a position")), (7, 7));
+        assert_eq!(position.numbers(), [0, 7, 8, 0, 0, 0]);
+        for damaged in [[0, 7, 8, 1, 0, 0], [0, 7, 8, 0, 0, 1]] {
+            assert_eq!(ReaderPosition::from_numbers(damaged), None);
+        }
+        let error = samples_of(&[("other", 7)]).expect_err("no position");
+        assert_eq!(error.message(), "Checkpoint misses required field minibatchSourcePosition");
+    }
+
+    #[test]
     fn positions_round_trip() {
         let local = LocalPosition { window: [1, 2], sweeps: 3, samples: 4, entries: 5 };
         for position in
@@ -123,6 +137,7 @@ mod tests {
             assert_eq!(ReaderPosition::from_numbers(position.numbers()), Some(position));
         }
         assert_eq!(ReaderPosition::from_numbers([2, 0, 0, 0, 0, 0]), None);
+        assert_eq!(ReaderPosition::Local(local).samples(), 4);
         let keys = ["chunkPosition", "sweepIndex"];
         let state = ReaderPosition::Local(local).state(keys);
         assert_eq!(local_position_of(&state, keys).expect("all keys"), local);

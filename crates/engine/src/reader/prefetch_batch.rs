@@ -107,6 +107,72 @@ impl BatchSize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::runtime::cancel::Canceller;
+
+    /// A minibatch of this many keys, eight bytes each.
+    fn minibatch(keys: usize, end_of_epoch: bool) -> Result<Minibatch> {
+        let mut minibatch = Minibatch::default();
+        (minibatch.keys, minibatch.end_of_epoch) = (vec![0; keys], end_of_epoch);
+        Ok(minibatch)
+    }
+
+    fn cancelled() -> Error {
+        let canceller = Canceller::new();
+        let result: Result<()> = canceller.run(|| {
+            canceller.cancel();
+            Ok(())
+        });
+        result.expect_err("cancelled")
+    }
+
+    fn batch(minibatches: Vec<Result<Minibatch>>) -> PrefetchBatch {
+        let assembled = |minibatch| Assembled { minibatch, progress: Progress::default() };
+        PrefetchBatch { ready: minibatches.into_iter().map(assembled).collect(), ..PrefetchBatch::default() }
+    }
+
+    #[test]
+    fn last_minibatch_decides_whether_another_batch_follows() {
+        for (minibatches, goes_on) in [
+            (vec![], false),
+            (vec![minibatch(1, true), minibatch(1, false)], true),
+            (vec![minibatch(1, false), minibatch(1, true)], false),
+            (vec![minibatch(1, false), Err(Error::data("bad"))], false),
+        ] {
+            assert_eq!(batch(minibatches).goes_on(), goes_on);
+        }
+    }
+
+    #[test]
+    fn cancelled_read_is_the_last_item() {
+        let mut read = batch(vec![minibatch(3, false), Err(cancelled())]);
+        assert!(read.pop_cancelled().is_some_and(|error| cancel::ended::<()>(&Err(error))));
+        assert!(read.pop_cancelled().is_none());
+        assert_eq!(read.pop().and_then(|item| item.minibatch.ok()).map(|one| one.keys.len()), Some(3));
+        assert!(read.pop().is_none());
+        let mut failed = batch(vec![Err(Error::data("bad"))]);
+        assert!(failed.pop_cancelled().is_none());
+        assert_eq!(failed.ready.len(), 1);
+    }
+
+    #[test]
+    fn next_batch_follows_the_largest_minibatch() {
+        let bytes = LARGE / 4;
+        let read = batch(vec![minibatch(3, false), minibatch(bytes / 8, false), Err(Error::data("bad"))]);
+        assert_eq!((read.largest(), batch(vec![]).largest()), (bytes, 0));
+        let mut size = BatchSize::FIRST;
+        assert_eq!(size.wanted, 1);
+        size.follow(&read, 3);
+        assert_eq!((size.each, size.wanted), (bytes, 12));
+    }
+
+    #[test]
+    fn expected_size_decays_by_a_sixteenth() {
+        let mut size = BatchSize::FIRST;
+        for (largest, expected) in [(1600, 1600), (0, 1500), (1450, 1450), (3, 1360)] {
+            size.expect(largest, 1);
+            assert_eq!(size.each, expected);
+        }
+    }
 
     #[test]
     fn large_minibatches_count_for_a_while() {

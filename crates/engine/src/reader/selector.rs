@@ -272,3 +272,159 @@ impl TimelineSource {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomize::Position;
+    use crate::reader::tests::settings;
+    use crate::reader::tests::source::Source;
+
+    fn position(samples: u64) -> ReaderPosition {
+        ReaderPosition::Global(Position { samples, counter: 0 })
+    }
+
+    /// Appends minibatches that end at these positions, the last one at the end of the epoch.
+    fn push(plan: &mut Plan, positions: &[u64], ends_epoch: bool) {
+        for (number, &samples) in positions.iter().enumerate() {
+            let is_last = ends_epoch && number + 1 == positions.len();
+            let mut selection = Selection::default();
+            selection.end_of_epoch = is_last;
+            plan.push(&mut selection, position(samples));
+        }
+    }
+
+    fn positions(plan: &Plan, taken: Range<usize>) -> Vec<u64> {
+        plan.taken(taken).iter().map(|planned| planned.position.samples()).collect()
+    }
+
+    #[test]
+    fn planned_minibatches_are_taken_in_order() {
+        let mut plan = Plan::default();
+        assert!(plan.is_empty() && plan.lacks(1) && plan.goes_on());
+        push(&mut plan, &[3, 6, 9], false);
+        assert!(!plan.is_empty() && !plan.goes_on());
+        assert!(plan.lacks(4) && !plan.lacks(3));
+        let (taken, failure) = plan.take(2);
+        assert_eq!((positions(&plan, taken), failure.is_none()), (vec![3, 6], true));
+        push(&mut plan, &[12], false);
+        assert!(plan.lacks(3) && !plan.lacks(2));
+        let (taken, _) = plan.take(5);
+        assert_eq!(positions(&plan, taken), [9, 12]);
+        // The places of taken minibatches are used again.
+        assert!(plan.is_empty() && plan.goes_on());
+        push(&mut plan, &[15], false);
+        assert_eq!((plan.open.clone(), plan.minibatches.len()), (0..1, 4));
+        plan.clear();
+        assert!(plan.is_empty());
+        assert_eq!(positions(&plan, 4..5), []);
+    }
+
+    #[test]
+    fn end_of_epoch_completes_a_plan() {
+        let mut plan = Plan::default();
+        push(&mut plan, &[3, 6], true);
+        assert!(plan.ends_epoch() && !plan.lacks(5));
+        plan.take(2);
+        assert!(plan.is_empty() && !plan.goes_on());
+        // Minibatches after the end can still be read.
+        assert!(plan.lacks(1));
+    }
+
+    #[test]
+    fn failure_follows_the_last_minibatch() {
+        let mut plan = Plan::default();
+        push(&mut plan, &[3, 6], false);
+        plan.failure = Some(Error::data("bad"));
+        assert!(!plan.lacks(5));
+        let (taken, failure) = plan.take(1);
+        assert_eq!((positions(&plan, taken), failure.is_none()), (vec![3], true));
+        assert!(!plan.is_empty());
+        let (taken, failure) = plan.take(1);
+        assert_eq!((positions(&plan, taken), failure.is_some()), (vec![6], true));
+        assert!(plan.is_empty());
+        plan.failure = Some(Error::data("bad"));
+        assert!(!plan.is_empty());
+        plan.clear();
+        assert!(plan.is_empty());
+    }
+
+    /// A selector of minibatches of two samples from eight chunks of four.
+    fn selector(source: &Arc<Source>) -> Selector {
+        let pool = Pool::shared().expect("threads");
+        let mut timeline = TimelineSource::new(&settings(), &source.known(), pool).expect("memory");
+        let workers = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
+        let epoch = EpochConfig { workers, samples: 64, sweeps: u64::MAX, index: 0 };
+        timeline.start_epoch(&epoch).expect("an epoch");
+        Selector::new(timeline)
+    }
+
+    #[test]
+    fn plan_stays_in_one_window() {
+        let source = Arc::new(Source::ones(8, 4));
+        let mut selector = selector(&source);
+        let limits = Limits { global: 2, local: 2 };
+        let mut plan = Plan::default();
+        assert!(selector.is_global() && !selector.is_ahead());
+        selector.fill(&mut plan, limits, 5, true);
+        assert_eq!(plan.open, 0..2, "the next minibatch needs another window");
+        assert!(selector.is_ahead());
+        assert_eq!(selector.timeline.position().samples(), 6);
+        plan.take(5);
+        // The selection that was drawn is the first one of the next plan.
+        selector.fill_ahead(&mut plan, limits, 5);
+        assert_eq!((plan.open.clone(), selector.is_ahead()), (2..2, true));
+        selector.fill(&mut plan, limits, 1, true);
+        let (taken, _) = plan.take(1);
+        assert_eq!((positions(&plan, taken), selector.is_ahead()), (vec![6], false));
+        selector.fill_ahead(&mut plan, limits, 5);
+        let (taken, _) = plan.take(5);
+        assert_eq!((positions(&plan, taken), selector.is_ahead()), (vec![8], true));
+        selector.forget();
+        assert!(!selector.is_ahead());
+    }
+
+    #[test]
+    fn plan_ends_with_a_failure() {
+        let source = Arc::new(Source::ones(8, 4));
+        source.breaks(0, Some(Error::data("bad")));
+        let mut selector = selector(&source);
+        let mut plan = Plan::default();
+        selector.fill(&mut plan, Limits { global: 2, local: 2 }, 5, true);
+        let (taken, failure) = plan.take(5);
+        assert_eq!((taken.len(), failure.expect("an error").message()), (0, "bad"));
+    }
+
+    /// Planning ahead must not wait for chunks that are not known yet.
+    #[test]
+    fn growing_table_is_not_planned_ahead() {
+        let source = Arc::new(Source { grows_from: Some(1), ..Source::ones(8, 4) });
+        let mut selector = selector(&source);
+        let mut plan = Plan::default();
+        selector.fill_ahead(&mut plan, Limits { global: 2, local: 2 }, 5);
+        assert!(plan.is_empty() && !selector.is_ahead());
+        assert_eq!(selector.timeline.position().samples(), 0);
+    }
+
+    #[test]
+    fn timelines_of_both_kinds() {
+        let source = Arc::new(Source::ones(2, 4));
+        let pool = Pool::shared().expect("threads");
+        let workers = |workers| WorkerConfig { workers, rank: 0, cross_sweeps: true };
+        let epoch = EpochConfig { workers: workers(1), samples: 1, sweeps: 3, index: 1 };
+        for deserializer in [source.known(), source.listing()] {
+            let mut timeline = TimelineSource::new(&settings(), &deserializer, pool.clone()).expect("memory");
+            timeline.start_epoch(&epoch).expect("an epoch");
+            assert_eq!(timeline.sweep(), 3);
+            assert!(timeline.configure(&workers(0)).is_err());
+            let position = timeline.position();
+            timeline.enter_epoch(&EpochConfig { index: 0, ..epoch }).expect("an epoch");
+            assert_ne!(timeline.position(), position);
+            timeline.resume(position).expect("its own position");
+            assert_eq!((timeline.position(), timeline.sweep()), (position, 3));
+            assert!(timeline.start_epoch(&EpochConfig { workers: workers(0), ..epoch }).is_err());
+            assert!(timeline.enter_epoch(&EpochConfig { workers: workers(0), ..epoch }).is_err());
+            assert!(timeline.fetch(1).is_ok() && timeline.fetch(2).is_err());
+        }
+    }
+}

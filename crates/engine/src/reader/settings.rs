@@ -108,3 +108,45 @@ pub enum Shape {
     /// own sections.
     HtkReader,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::tests::settings;
+    use crate::reader::tests::source::{InMemory, Source};
+
+    #[test]
+    fn pace_follows_lockstep_and_release() {
+        for (lockstep, in_place_of, pace) in [
+            (false, None, Pace::Own),
+            (false, Some(Release::Current), Pace::Own),
+            (false, Some(Release::Beta), Pace::Beta),
+            (true, None, Pace::Lockstep),
+            (true, Some(Release::Beta), Pace::Lockstep),
+        ] {
+            let settings = ReaderSettings { lockstep, in_place_of, ..settings() };
+            assert_eq!(settings.pace(), pace, "{lockstep} {in_place_of:?}");
+        }
+    }
+
+    #[test]
+    fn places_in_a_configuration_are_named_only_in_its_language() {
+        for (front_end, is_kept) in [(FrontEnd::Configuration, true), (FrontEnd::Python, false)] {
+            let place = Written::at(Some("a.cntk"), 3, 1, String::new());
+            let one = Box::new(InMemory::new("a", &Arc::new(Source::twelve())));
+            let mut settings = ReaderSettings {
+                front_end: FrontEnd::Rust,
+                deserializers: vec![one],
+                packing_key: place.clone(),
+                descriptions: vec![place],
+                ..settings()
+            };
+            settings.speak(front_end);
+            assert_eq!(settings.front_end, front_end);
+            let spoken = settings.formats().map(|one| one.of::<InMemory>().expect("in memory").front_end);
+            assert!(spoken.eq([front_end]));
+            assert_eq!(settings.packing_key.describe().is_some(), is_kept);
+            assert_eq!(settings.descriptions.len(), usize::from(is_kept));
+        }
+    }
+}

@@ -320,8 +320,8 @@ impl ChunkStore {
                     }
                     loaded?
                 }
-                None if self.loading == Loading::AtOnce => self.loader.load(chunk)?,
-                None => return Err(Error::internal(format!("Chunk {chunk} was never started."))),
+                // Chunks that are loaded at once are not started ahead.
+                None => self.loader.load(chunk)?,
             };
             loaded.warn();
             if self.waived.remove(&chunk) {
@@ -336,3 +336,6 @@ impl ChunkStore {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -277,12 +277,12 @@ impl BlockRandomizer {
     }
 
     /// Keeps the chunks of the first `count` sequences, which were selected in earlier sweeps.
+    /// Entering the last sweep has changed the stamp.
     fn carry(&mut self, selection: &Selection, count: usize) -> Result<()> {
         room::reserve(&mut self.carried, count, room::ORDER)?;
         self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
         self.carried.sort_unstable();
         self.carried.dedup();
-        self.stamp += 1;
         Ok(())
     }
 }
@@ -298,7 +298,6 @@ impl Timeline for BlockRandomizer {
             return Err(Error::argument("Too big epoch size can cause bit overflow"));
         }
         self.epoch = epoch.span(self.sweep_samples)?;
-        self.stamp += 1;
         self.configure(&epoch.workers)?;
         self.go_to(self.epoch.start)
     }
@@ -306,9 +305,8 @@ impl Timeline for BlockRandomizer {
     fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         workers.check()?;
         self.workers = *workers;
-        self.share()?;
         self.stamp += 1;
-        Ok(())
+        self.share()
     }
 
     fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()> {
@@ -336,7 +334,7 @@ impl Timeline for BlockRandomizer {
             let continuing = selection.end_of_sweep;
             let part = self.part(global - global_taken, local - local_taken, !continuing, selection)?;
             selection.end_of_sweep |= part.end_of_sweep;
-            selection.end_of_epoch |= part.end_of_epoch;
+            selection.end_of_epoch = part.end_of_epoch;
             // The worker has other chunks in every sweep. If none ever has a sample, this loop
             // would never end.
             let never_ends = part.local == 0 && !is_idle && self.pace != Pace::Lockstep;
@@ -356,10 +354,7 @@ impl Timeline for BlockRandomizer {
             }
         }
         selection.passed = global_taken > 0;
-        if before > 0 {
-            self.carry(selection, before)?;
-        }
-        Ok(())
+        self.carry(selection, before)
     }
 
     fn position(&self) -> Position {

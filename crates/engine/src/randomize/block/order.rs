@@ -146,6 +146,7 @@ impl SweepOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::testing::cases;
 
     fn windows(size: WindowSize, samples: &[u64]) -> Vec<(u32, u32)> {
         let chunks: Vec<_> = samples.iter().map(|&samples| ChunkInfo { samples, sequences: 1 }).collect();
@@ -196,6 +197,39 @@ mod tests {
             (u64::MAX, [(0, 3), (0, 3), (0, 3)]),
         ] {
             assert_eq!(windows(WindowSize::Samples(size), &three), expected, "{size} samples");
+        }
+    }
+
+    #[test]
+    fn arrangement_matches_its_definition() {
+        let mut sweep = SweepOrder::default();
+        for size in [WindowSize::Chunks(1), WindowSize::Samples(9)] {
+            sweep.arrange(size, &[]).expect("memory");
+            assert_eq!((sweep.len(), &sweep.sequence_offsets[..]), (0, &[0][..]));
+        }
+        let mut random = Random::new(8);
+        for _ in 0..cases(500) {
+            let table: Vec<ChunkInfo> = (0..random.range(1, 12))
+                .map(|_| ChunkInfo { samples: random.range(0, 30), sequences: random.range(0, 6) as u32 })
+                .collect();
+            let size = match random.range(0, 2) {
+                0 => WindowSize::Chunks(random.range(0, 8)),
+                _ => WindowSize::Samples(random.range(0, 90)),
+            };
+            chunk_order(random.range(0, 9), 0, table.len() as u32, &mut sweep.chunks);
+            sweep.arrange(size, &table).expect("memory");
+            let SweepOrder { chunks, positions, windows, sequence_offsets, reach } = &sweep;
+            let sequences = |position: usize| u64::from(table[chunks[position] as usize].sequences);
+            for position in 0..sweep.len() {
+                assert_eq!(positions[chunks[position] as usize] as usize, position);
+                assert_eq!(sequence_offsets[position], (0..position).map(sequences).sum::<u64>());
+                // Positions whose windows contain this one.
+                let contains = |window: &Span| (window.begin..window.end).contains(&(position as u32));
+                let first = windows.iter().position(contains).expect("its own position");
+                let last = windows.iter().rposition(contains).expect("its own position");
+                let expected = Reach { begin: sequence_offsets[first], end: sequence_offsets[last + 1] };
+                assert_eq!(reach[position], expected, "position {position} of {table:?}, {size:?}");
+            }
         }
     }
 

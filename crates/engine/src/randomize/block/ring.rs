@@ -95,6 +95,30 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
+    fn growth_leaves_a_sixteenth_to_spare() {
+        let mut ring = Ring::<u32>::default();
+        for (count, slots) in [(0, 0), (160, 170), (170, 170), (171, 181)] {
+            ring.reserve(count).expect("memory");
+            assert_eq!(ring.slots.len(), slots, "{count} entries");
+        }
+    }
+
+    #[test]
+    fn empty_ring_starts_over() {
+        let mut ring = Ring::default();
+        ring.reserve(9).expect("memory");
+        ring.extend(7, |number| number);
+        ring.drop_front(3);
+        assert_eq!((ring.head, ring.len), (3, 4));
+        ring.drop_front(4);
+        assert_eq!((ring.head, ring.len), (0, 0));
+        ring.extend(7, |number| number);
+        ring.drop_front(2);
+        ring.clear();
+        assert_eq!((ring.head, ring.len), (0, 0));
+    }
+
+    #[test]
     fn behaves_like_a_queue() {
         let mut random = Random::new(1);
         let (mut ring, mut queue, mut next) = (Ring::default(), VecDeque::new(), 0_u32);

@@ -267,10 +267,10 @@ impl<E: Entry> RollingOrder<E> {
             let lengths = table.lengths(chunk);
             check_lengths(chunk, info, lengths, E::ONES)?;
             match lengths {
-                Lengths::Each(lengths) if !E::ONES => {
+                Lengths::Each(lengths) => {
                     self.entries.extend(count, |index| E::new(origin, index as u32, lengths[index]));
                 }
-                _ => self.entries.extend(count, |index| E::new(origin, index as u32, 1)),
+                Lengths::Ones => self.entries.extend(count, |index| E::new(origin, index as u32, 1)),
             }
         }
         self.loaded = end;
@@ -485,4 +485,155 @@ fn check_lengths(chunk: ChunkId, info: ChunkInfo, lengths: Lengths<'_>, ones: bo
         "Chunk {chunk} was announced with {} sequences and {} samples, but its list of lengths has {sequences} and {samples}.",
         info.sequences, info.samples
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomize::WindowSize;
+    use crate::randomize::block::chunk_order;
+    use crate::randomize::reference::Lists;
+    use cntk_reader_core::testing::cases;
+
+    fn arranged(table: &Lists, size: WindowSize, seed: u64) -> SweepOrder {
+        let mut order = SweepOrder::default();
+        chunk_order(seed, 0, table.chunks().len() as u32, &mut order.chunks);
+        order.arrange(size, table.chunks()).expect("memory");
+        order
+    }
+
+    /// Takes all sequences that fit into `most` samples, but at least one.
+    fn take<E: Entry>(
+        sequences: &mut RollingOrder<E>,
+        source: SweepSource<'_>,
+        most: u64,
+    ) -> (Vec<SequenceId>, Taken) {
+        let limits = Limits {
+            global: most,
+            local: most,
+            full: u64::MAX,
+            epoch: u64::MAX,
+            at_least_one: true,
+            of_any: false,
+        };
+        let own_chunks = OwnChunks { chunks: &source.order.chunks, is_all: true };
+        let mut ids = Vec::new();
+        let taken = sequences.take(source, own_chunks, limits, &mut ids).expect("no error");
+        (ids, taken)
+    }
+
+    #[test]
+    fn used_up_positions_are_released() {
+        let table = Lists::ones(&[1; 40]);
+        let order = arranged(&table, WindowSize::Chunks(16), 3);
+        let source = SweepSource { order: &order, table: &*table };
+        let mut sequences = RollingOrder::<One>::new();
+        sequences.reset(3);
+        for position in 0..40_usize {
+            take(&mut sequences, source, 1);
+            // Three positions before the next one are spare: one, and an eighth of the window.
+            let next = (position + 1).min(39);
+            assert_eq!(sequences.kept, next.saturating_sub(3), "position {position}");
+            assert_eq!(sequences.sample_offsets.len(), sequences.done + 1 - sequences.kept);
+        }
+    }
+
+    #[test]
+    fn going_back_to_kept_positions_draws_nothing() {
+        let table = Lists::ones(&[1; 40]);
+        let order = arranged(&table, WindowSize::Chunks(16), 3);
+        let source = SweepSource { order: &order, table: &*table };
+        let mut sequences = RollingOrder::<One>::new();
+        sequences.reset(3);
+        take(&mut sequences, source, 3);
+        assert_eq!((sequences.kept, sequences.done), (0, 4));
+        assert_eq!(sequences.seek(source, 0).expect("no error"), 0);
+        assert_eq!(sequences.done, 4, "the start is still kept");
+        take(&mut sequences, source, 20);
+        assert_eq!((sequences.kept, sequences.done), (17, 21));
+        assert_eq!(sequences.seek(source, 18).expect("no error"), 18);
+        assert_eq!((sequences.position, sequences.done), (18, 21));
+        // Sequences at the end of earlier positions may have no samples.
+        assert_eq!(sequences.seek(source, 17).expect("no error"), 17);
+        assert_eq!((sequences.position, sequences.done), (17, 17));
+    }
+
+    /// Goes to random offsets in a sweep, and compares what follows with the whole sweep.
+    fn check_seeks<E: Entry>(table: &Lists, size: WindowSize, random: &mut Random) {
+        let seed = random.range(0, 9);
+        let order = arranged(table, size, seed);
+        let source = SweepSource { order: &order, table };
+        let mut sequences = RollingOrder::<E>::new();
+        sequences.reset(seed);
+        let (whole, _) = take(&mut sequences, source, u64::MAX);
+        // The start of each sequence, and the end of the last one.
+        let mut starts = vec![0];
+        starts.extend(whole.iter().scan(0, |end, id| {
+            *end += u64::from(table.lengths[id.chunk as usize][id.index as usize]);
+            Some(*end)
+        }));
+        let mut at = whole.len();
+        for _ in 0..20 {
+            let what = || format!("{:?}, {size:?}, seed {seed}: from {at} in {starts:?}", table.lengths);
+            let offset = random.range(0, table.samples() + 1);
+            // The current position may lie behind other sequences without samples.
+            let found = match starts[at] == offset {
+                true => at,
+                false => starts.partition_point(|&start| start < offset),
+            };
+            assert_eq!(sequences.seek(source, offset).expect("no error"), starts[found], "{}", what());
+            let most = random.range(1, 5);
+            let (ids, taken) = take(&mut sequences, source, most);
+            let fits = |&end: &usize| end == found + 1 || starts[end] - starts[found] <= most;
+            let end = (found + 1..=whole.len()).take_while(fits).last().unwrap_or(found);
+            assert_eq!(ids, whole[found..end], "offset {offset}, {}", what());
+            assert_eq!((taken.global, taken.local), (starts[end] - starts[found], taken.global));
+            at = end;
+        }
+    }
+
+    #[test]
+    fn seek_finds_the_first_sequence_at_or_after_an_offset() {
+        let mut random = Random::new(4);
+        for case in 0..cases(1000) {
+            let chunks = if case % 10 == 0 { 30 } else { 8 };
+            let table = Lists::random(&mut random, chunks, u64::from(case % 3 == 0));
+            let size = match random.range(0, 2) {
+                0 => WindowSize::Chunks(random.range(1, 5)),
+                _ => WindowSize::Samples(random.range(0, 20)),
+            };
+            check_seeks::<Long>(&table, size, &mut random);
+            let sequences = (0..30).map(|_| random.range(1, 6) as usize).collect::<Vec<_>>();
+            check_seeks::<One>(&Lists::ones(&sequences[..chunks as usize]), size, &mut random);
+        }
+    }
+
+    #[test]
+    fn lists_of_lengths_must_match_the_table() {
+        for (samples, sequences, lengths, ones, is_valid) in [
+            (2, 2, Lengths::Ones, true, true),
+            (2, 2, Lengths::Ones, false, true),
+            (3, 2, Lengths::Ones, false, false),
+            (2, 2, Lengths::Each(&[1, 1]), true, true),
+            // The sums agree, but these are not ones.
+            (2, 2, Lengths::Each(&[2, 0]), true, false),
+            (2, 2, Lengths::Each(&[2, 0]), false, true),
+            (5, 2, Lengths::Each(&[2, 3]), false, true),
+            (6, 2, Lengths::Each(&[2, 3]), false, false),
+            (5, 3, Lengths::Each(&[2, 3]), false, false),
+        ] {
+            let checked = check_lengths(4, ChunkInfo { samples, sequences }, lengths, ones);
+            assert_eq!(checked.is_ok(), is_valid, "{samples} {sequences} {lengths:?} {ones}");
+        }
+    }
+
+    #[test]
+    fn entries_keep_what_they_are_made_of() {
+        fn parts<E: Entry>() -> (u32, u32, u64) {
+            let entry = E::new(5, 7, 9);
+            (entry.origin(), entry.index(), entry.samples())
+        }
+        assert_eq!(parts::<One>(), (5, 7, 1));
+        assert_eq!(parts::<Long>(), (5, 7, 9));
+    }
 }

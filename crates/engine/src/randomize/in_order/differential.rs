@@ -26,8 +26,10 @@ fn fast_and_reference_agree() {
         let may_grow = table.lengths.iter().flatten().all(|&length| length > 0);
         // With several workers, one may get only empty sequences. The timeline detects that, but
         // the reference does not.
-        let alone = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
-        let some = |workers| if may_grow { workers } else { alone };
+        let some = |workers| match may_grow {
+            true => workers,
+            false => WorkerConfig { workers: 1, rank: 0, ..workers },
+        };
         let mut fast = match random.range(0, 2) {
             _ if !may_grow => InOrder::new(table.clone()),
             0 => InOrder::new(table.clone()),

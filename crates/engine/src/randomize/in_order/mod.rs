@@ -124,7 +124,7 @@ impl InOrder {
         }
     }
 
-    /// Waits until all chunks are known.
+    /// Waits until all chunks are known. Fails if they have no samples.
     fn learn_all(&mut self) -> Result<()> {
         if self.is_endless() {
             let mut chunk = self.next.chunk;
@@ -132,6 +132,9 @@ impl InOrder {
                 chunk += 1;
             }
             self.learn();
+            if self.sweep_samples == 0 {
+                return Err(no_samples());
+            }
         }
         Ok(())
     }
@@ -198,10 +201,7 @@ impl InOrder {
         while before < offset {
             let Some(info) = self.table.chunk(chunk)? else {
                 // The offset lies past the first sweep.
-                self.learn();
-                if self.sweep_samples == 0 {
-                    return Err(no_samples());
-                }
+                self.learn_all()?;
                 return self.go_to(samples);
             };
             if info.samples > offset - before {
@@ -311,6 +311,7 @@ impl InOrder {
                 progress.until_own = if own > 0 { workers - 1 } else { progress.until_own - foreign };
                 progress.global += foreign + own;
                 progress.local += own;
+                progress.at_least_one &= own == 0 && self.pace != Pace::Lockstep;
                 samples += foreign + own;
                 taken += (foreign + own) as u32;
             },
@@ -340,7 +341,6 @@ impl InOrder {
                 }
             }
         }
-        progress.at_least_one &= sequences.len() == before && !(self.pace == Pace::Lockstep && taken > 0);
         self.next.index += taken;
         self.samples = self.samples.saturating_add(samples);
         self.counter = self.counter.wrapping_add(u64::from(taken));

@@ -99,3 +99,107 @@ impl Windows for InOrder {
         self.empty > self.chunks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Lists, workers};
+    use super::*;
+
+    /// Produces the window of a chunk. Returns its sequences, the next window, and whether it ends
+    /// the sweep.
+    fn produced(
+        windows: &mut InOrder,
+        lists: &mut Lists<'_>,
+        place: [u64; 2],
+        share: &WorkerConfig,
+    ) -> (Vec<u32>, [u64; 2], bool) {
+        let next = Next::Window([0; 2]);
+        let (sequences, chunks) = (Vec::new(), Vec::new());
+        let (window, begin, ends_sweep, seed) = (place, 0, false, Some(1));
+        let mut segment = Segment { window, begin, sequences, chunks, ends_sweep, seed, next };
+        let from = windows.start(place).expect("a chunk");
+        windows.produce(from, share, lists, &mut segment).expect("no error");
+        let Next::Window(next) = segment.next else { panic!("windows have one segment") };
+        assert_eq!((segment.chunks, segment.seed), (vec![place[0] as ChunkId], None));
+        let indices = segment.sequences.iter().map(|(id, _)| id.index).collect();
+        (indices, next, segment.ends_sweep)
+    }
+
+    #[test]
+    fn windows_are_chunks() {
+        let mut windows = InOrder::new(3);
+        assert_eq!(windows.keys(), ["currentChunkPosition", "currentSequencePosition"]);
+        assert_eq!(windows.first_of(7), [0, 0]);
+        let Cursor { at, sweep, budget } = windows.start([2, 5]).expect("a chunk");
+        assert_eq!((at, sweep, budget), (2, 5, 1));
+        assert!(windows.start([3, 0]).is_none());
+        for (place, chunk, next) in [([0, 9], 0, [1, 0]), ([1, 9], 1, [2, 0]), ([2, 9], 2, [0, 0])] {
+            let (mut chunks, from) = (Vec::new(), windows.start(place).expect("a chunk"));
+            let planned = windows.plan(from, &workers(2, 1), &mut chunks);
+            assert!(matches!(planned, Next::Window(found) if found == next), "{planned:?}");
+            assert_eq!(chunks, [chunk]);
+        }
+    }
+
+    #[test]
+    fn running_number_continues_in_the_next_window() {
+        let data = [vec![1, 1], vec![], vec![1]];
+        let (mut windows, mut lists) = (InOrder::new(3), Lists::new(&data));
+        let mut produced =
+            |place, count, rank| produced(&mut windows, &mut lists, place, &workers(count, rank));
+        assert_eq!(produced([0, 0], 2, 1), (vec![1], [1, 2], false));
+        assert_eq!(produced([1, 2], 2, 1), (vec![], [2, 2], false));
+        assert_eq!(produced([2, 2], 2, 1), (vec![], [0, 0], true));
+        assert_eq!(produced([2, 3], 2, 1), (vec![0], [0, 0], true));
+        // A single worker does not count.
+        assert_eq!(produced([0, 5], 1, 0), (vec![0, 1], [1, 5], false));
+    }
+
+    #[test]
+    fn chunks_ahead_of_a_window() {
+        for (chunks, first, across, expected) in [
+            (3, 1, false, vec![1, 2]),
+            (3, 1, true, vec![1, 2]),
+            (3, 2, false, vec![2]),
+            (3, 2, true, vec![2, 0]),
+            (3, 0, false, vec![]),
+            (3, 0, true, vec![0, 1]),
+            (1, 0, true, vec![0]),
+            (2, 1, true, vec![1, 0]),
+        ] {
+            let mut ahead = Vec::new();
+            InOrder::new(chunks).ahead(Next::Window([first, 9]), &workers(1, 0), across, &mut ahead);
+            assert_eq!(ahead, expected, "chunk {first} of {chunks}, {across}");
+        }
+    }
+
+    #[test]
+    fn windows_in_vain_are_counted() {
+        let single = [vec![1], vec![1]];
+        let (mut windows, mut lists) = (InOrder::new(2), Lists::new(&single));
+        let share = workers(3, 2);
+        for (place, is_barren) in [([0, 0], false), ([1, 1], false), ([0, 0], true)] {
+            assert!(produced(&mut windows, &mut lists, place, &share).0.is_empty());
+            assert_eq!((windows.is_barren(&share), windows.empty_chunks()), (is_barren, None));
+        }
+        windows.reshape();
+        assert!(!windows.is_barren(&share));
+        produced(&mut windows, &mut lists, [0, 0], &share);
+        // One sequence starts the count again.
+        produced(&mut windows, &mut lists, [1, 0], &workers(1, 0));
+        for place in [[0, 0], [1, 1]] {
+            produced(&mut windows, &mut lists, place, &share);
+        }
+        assert!(!windows.is_barren(&share));
+
+        let empty = [vec![], vec![]];
+        let (mut windows, mut lists) = (InOrder::new(2), Lists::new(&empty));
+        for (chunk, expected) in [(0, None), (1, Some(2)), (0, Some(2))] {
+            produced(&mut windows, &mut lists, [chunk, 0], &workers(1, 0));
+            assert_eq!(windows.empty_chunks(), expected);
+        }
+        // The data have changed.
+        produced(&mut windows, &mut Lists::new(&single), [1, 0], &workers(1, 0));
+        assert_eq!(windows.empty_chunks(), None);
+    }
+}

@@ -269,7 +269,7 @@ impl LocalTimeline {
             // A marker is passed only if the minibatch has room left; a full minibatch leaves it to
             // the next one.
             let at_marker = segment.ends_sweep && self.position.entries + 1 == segment.end();
-            if at_marker && !is_full && taken < local && !self.is_over() {
+            if at_marker && taken < local && !self.is_over() {
                 self.position.entries += 1;
                 self.position.sweeps = self.position.sweeps.saturating_add(1);
                 selection.end_of_sweep = true;
@@ -364,7 +364,10 @@ impl LocalTimeline {
             match segment.next {
                 Next::Segment(cursor) => place = Some((segment.end(), cursor)),
                 Next::Window(window) => {
-                    if self.position.entries > segment.end() {
+                    let is_past = self.position.entries > segment.end();
+                    // Other workers may have had more sequences before the marker.
+                    let is_at_end = self.position.entries == segment.end();
+                    if is_past || (is_at_end && self.reshaped && segment.ends_sweep) {
                         self.fit(&segment)?;
                         // The position is now at the marker at the very end of the window.
                         if segment.has(&self.position) {
@@ -398,7 +401,8 @@ impl LocalTimeline {
         self.segment = Some(segment);
     }
 
-    /// Moves a position past the end of its window back to that end, if the workers have changed.
+    /// Moves a position at or past the end of its window back to its last marker, or to the end if
+    /// it has none there. Fails unless the workers have changed.
     fn fit(&mut self, last: &Segment) -> Result<()> {
         if !self.reshaped {
             return Err(far_off());

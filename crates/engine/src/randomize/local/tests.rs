@@ -11,13 +11,15 @@ pub(super) struct Lists<'a> {
     lengths: &'a [Vec<u32>],
     held: BTreeSet<ChunkId>,
     loads: Vec<ChunkId>,
+    /// Number of lists requested.
+    listed: usize,
     most_held: usize,
     broken: Option<ChunkId>,
 }
 
 impl<'a> Lists<'a> {
     pub(super) fn new(lengths: &'a [Vec<u32>]) -> Self {
-        Lists { lengths, held: BTreeSet::new(), loads: Vec::new(), most_held: 0, broken: None }
+        Lists { lengths, held: BTreeSet::new(), loads: Vec::new(), listed: 0, most_held: 0, broken: None }
     }
 
     pub(super) fn number(&self, id: SequenceId) -> usize {
@@ -36,6 +38,7 @@ impl Chunks for Lists<'_> {
 
     fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>> {
         self.expect(chunk);
+        self.listed += 1;
         if self.broken == Some(chunk) {
             return Err(Error::data("broken"));
         }
@@ -195,6 +198,8 @@ fn chunks_are_loaded_only_when_needed() {
         let mut timeline = started(&data, order, sweeps(sweep_count, workers(1, 0)));
         read_all(&mut lists, &mut timeline, 5);
         assert_eq!(lists.loads.len(), loads, "{order:?}, {sweep_count} sweeps: {:?}", lists.loads);
+        // Windows of several sweeps are continued where they stopped.
+        assert_eq!(lists.listed as u64, 3 * sweep_count, "{order:?}");
     }
     // No chunk of a sweep that will not be read.
     for order in [Order::InOrder, chunks(2, 3), samples(6, 3)] {
@@ -290,6 +295,8 @@ fn limits_are_checked() {
     assert!(timeline.next(0, &mut lists, &mut selection).is_err());
     let error = timeline.next(1 << 31, &mut lists, &mut selection).expect_err("too large");
     assert_eq!(error.message(), "The size of a minibatch cannot exceed max int.");
+    timeline.next(LARGEST_MINIBATCH, &mut lists, &mut selection).expect("the largest size");
+    assert_eq!(selection.sequences.len(), 2);
     let nothing = EpochConfig { samples: 0, sweeps: SWEEPS_UNLIMITED, ..sweeps(1, workers(1, 0)) };
     assert!(timeline.start_epoch(&nothing).is_err());
     assert!(timeline.start_epoch(&sweeps(1, workers(2, 2))).is_err());
@@ -435,4 +442,74 @@ fn later_epochs_are_rejected_in_cntks_place() {
     let error = timeline.start_epoch(&EpochConfig { index: 1, ..sweeps(1, workers(1, 0)) });
     let error = error.expect_err("a later epoch");
     assert_eq!(error.message(), "LocalTimelineRandomizerBase is not supported for old configs.");
+}
+
+/// Reads some samples as a single worker, and the rest as worker 1 of 3.
+#[test]
+fn other_worker_continues_after_the_same_number_of_entries() {
+    let data = ones(&[4, 4, 4]);
+    for (first, expected) in [
+        // The first chunk has only sequence 1 for this worker.
+        (1, "4 7; 10 1*; 4 7; 10*"),
+        // A single worker's windows do not count sequences, so this one's numbers begin at 0.
+        (5, "8 11; 1 4*; 7 10"),
+        // The last chunk has one sequence for this worker, and the end of the sweep is still to come.
+        (10, "1 4*; 7 10"),
+        (11, "1 4*; 7 10"),
+    ] {
+        let (mut lists, mut selection) = (Lists::new(&data), Selection::default());
+        let mut timeline = started(&data, Order::InOrder, sweeps(2, workers(1, 0)));
+        timeline.next(first, &mut lists, &mut selection).expect("a minibatch");
+        timeline.configure(&workers(3, 1)).expect("workers");
+        assert_eq!(read_all(&mut lists, &mut timeline, 2), expected, "after {first}");
+    }
+    // Only a change of the worker makes the position invalid.
+    let (mut lists, mut selection) = (Lists::new(&data), Selection::default());
+    let mut timeline = started(&data, Order::InOrder, sweeps(1, workers(1, 0)));
+    timeline.next(2, &mut lists, &mut selection).expect("a minibatch");
+    timeline.configure(&WorkerConfig { cross_sweeps: false, ..workers(1, 0) }).expect("workers");
+    assert_eq!(read_all(&mut lists, &mut timeline, 9), "2 3 4 5 6 7 8 9 10; 11*");
+}
+
+#[test]
+fn worker_that_gets_data_by_a_change_reads_them() {
+    let data = ones(&[1, 1]);
+    let mut lists = Lists::new(&data);
+    let mut timeline = started(&data, Order::InOrder, sweeps(1, workers(3, 2)));
+    assert_eq!(read_all(&mut lists, &mut timeline, 3), "");
+    timeline.configure(&workers(1, 0)).expect("workers");
+    timeline.resume(LocalPosition::default()).expect("the start");
+    assert_eq!(read_all(&mut lists, &mut timeline, 3), "0 1*");
+}
+
+#[test]
+fn limits_and_names_of_a_timeline() {
+    let share = |samples, count, rank| {
+        let sweeps = SWEEPS_UNLIMITED;
+        let epoch = EpochConfig { workers: workers(count, rank), samples, sweeps, index: 0 };
+        started(&ones(&[1]), Order::InOrder, epoch).limit_in_samples()
+    };
+    assert_eq!([share(9, 2, 0), share(9, 2, 1), share(8, 2, 1)], [Some(5), Some(4), Some(4)]);
+    // CNTK 2.7 computes the remainder of a negative 32-bit number, which is 1 here and not 3.
+    let size = (1 << 31) + 1;
+    assert_eq!([share(size, 7, 0), share(size, 7, 1)], [Some(size / 7 + 1), Some(size / 7)]);
+    let in_sweeps = started(&ones(&[1]), chunks(1, 0), sweeps(2, workers(1, 0)));
+    assert_eq!((in_sweeps.limit_in_samples(), in_sweeps.keys()), (None, ["chunkPosition", "sweepIndex"]));
+    let in_order = started(&ones(&[1]), Order::InOrder, sweeps(2, workers(1, 0)));
+    assert_eq!(in_order.keys(), ["currentChunkPosition", "currentSequencePosition"]);
+}
+
+#[test]
+fn chunks_without_sequences_are_counted() {
+    for order in [Order::InOrder, chunks(2, 0)] {
+        for (data, expected) in [(ones(&[0, 0, 0]), Some(3)), (ones(&[0, 1, 0]), None)] {
+            let mut lists = Lists::new(&data);
+            let mut timeline = started(&data, order, sweeps(1, workers(1, 0)));
+            assert_eq!(timeline.empty_chunks(), None, "nothing was listed yet");
+            read_all(&mut lists, &mut timeline, 1);
+            assert_eq!(timeline.empty_chunks(), expected, "{order:?}: {data:?}");
+        }
+        let none = LocalTimeline::new(0, order).expect("memory");
+        assert_eq!(none.empty_chunks(), None);
+    }
 }

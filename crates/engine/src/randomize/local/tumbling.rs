@@ -212,3 +212,153 @@ impl Windows for Tumbling {
         workers.rank >= self.count() || self.empties == self.samples.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Lists, workers};
+    use super::*;
+    use WindowSize::{Chunks as InChunks, Samples};
+    use cntk_reader_core::format::Lengths;
+    use cntk_reader_core::testing::cases;
+
+    fn of(lengths: &[u32]) -> Listing<'_> {
+        Listing { sequences: lengths.len() as u32, lengths: Lengths::Each(lengths) }
+    }
+
+    fn planned(windows: &mut Tumbling, place: [u64; 2], share: &WorkerConfig) -> (Vec<ChunkId>, [u64; 2]) {
+        let mut chunks = Vec::new();
+        let from = windows.start(place).expect("a chunk");
+        let next = windows.plan(from, share, &mut chunks);
+        (chunks, place_of(next))
+    }
+
+    fn place_of(next: Next) -> [u64; 2] {
+        match next {
+            Next::Segment(Cursor { at, sweep, .. }) => [at, sweep],
+            Next::Window(place) => place,
+        }
+    }
+
+    #[test]
+    fn windows_are_located_by_chunk_and_sweep() {
+        let windows = Tumbling::new(3, InChunks(2), 0).expect("memory");
+        assert_eq!((windows.keys(), windows.first_of(4)), (["chunkPosition", "sweepIndex"], [0, 4]));
+        for (size, budget) in [(InChunks(0), 1), (InChunks(u64::MAX), i64::MAX), (Samples(7), 7)] {
+            let windows = Tumbling::new(3, size, 0).expect("memory");
+            let Cursor { at, sweep, budget: found } = windows.start([2, 9]).expect("a chunk");
+            assert_eq!((at, sweep, found), (2, 9, budget), "{size:?}");
+            assert!(windows.start([3, 9]).is_none());
+        }
+    }
+
+    #[test]
+    fn plan_ends_where_the_window_or_knowledge_ends() {
+        let alone = workers(1, 0);
+        let mut order = Vec::new();
+        chunk_order(0, 0, 5, &mut order);
+        let mut windows = Tumbling::new(5, InChunks(2), 0).expect("memory");
+        assert_eq!(planned(&mut windows, [0, 0], &alone), (order[..2].to_vec(), [2, 0]));
+        assert_eq!(planned(&mut windows, [3, 0], &alone), (order[3..].to_vec(), [0, 1]));
+        assert_eq!(planned(&mut windows, [4, 0], &alone), (vec![order[4]], [0, 1]));
+        assert_eq!(planned(&mut windows, [0, 0], &workers(2, 1)), (vec![order[1], order[3]], [4, 0]));
+        let mut windows = Tumbling::new(5, Samples(4), 0).expect("memory");
+        assert_eq!(planned(&mut windows, [0, 0], &alone), (vec![order[0]], [0, 0]));
+        assert_eq!(windows.note(order[0], of(&[2, 1])), 3);
+        assert_eq!(planned(&mut windows, [0, 0], &alone), (order[..2].to_vec(), [1, 0]));
+        windows.note(order[1], of(&[1]));
+        assert_eq!(planned(&mut windows, [0, 0], &alone), (order[..2].to_vec(), [2, 0]));
+    }
+
+    #[test]
+    fn plan_foresees_the_chunks_of_a_segment() {
+        let mut random = Random::new(6);
+        for _ in 0..cases(500) {
+            let lengths: Vec<Vec<u32>> = (0..random.range(1, 7))
+                .map(|_| (0..random.range(0, 4)).map(|_| random.range(1, 4) as u32).collect())
+                .collect();
+            let size = match random.range(0, 2) {
+                0 => InChunks(random.range(1, 9)),
+                _ => Samples(random.range(1, 20)),
+            };
+            let count = random.range(1, 4);
+            let share = workers(count, random.range(0, count));
+            let mut windows = Tumbling::new(lengths.len() as u32, size, random.range(0, 5)).expect("memory");
+            for (chunk, lengths) in (0..).zip(&lengths) {
+                windows.note(chunk, of(lengths));
+            }
+            let mut lists = Lists::new(&lengths);
+            let mut from = windows.start([0, 3]).expect("a chunk");
+            for _ in 0..10 {
+                let (mut chunks, next) = (Vec::new(), Next::Window([0; 2]));
+                let foreseen = windows.plan(from, &share, &mut chunks);
+                let (sequences, ends_sweep) = (Vec::new(), false);
+                let (window, begin, seed) = ([0; 2], 0, None);
+                let mut segment =
+                    Segment { window, begin, sequences, chunks: Vec::new(), ends_sweep, seed, next };
+                windows.produce(from, &share, &mut lists, &mut segment).expect("no error");
+                let what = format!("{lengths:?}, {size:?}, {share:?}: {from:?}");
+                assert_eq!((chunks, place_of(foreseen)), (segment.chunks, place_of(segment.next)), "{what}");
+                from = match segment.next {
+                    Next::Segment(cursor) => cursor,
+                    Next::Window(place) => windows.start(place).expect("a chunk"),
+                };
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_ahead_of_a_segment() {
+        let (alone, second) = (workers(1, 0), workers(2, 1));
+        let (mut this, mut next) = (Vec::new(), Vec::new());
+        chunk_order(0, 0, 5, &mut this);
+        chunk_order(0, 1, 5, &mut next);
+        let mut windows = Tumbling::new(5, InChunks(2), 0).expect("memory");
+        let mut ahead = Vec::new();
+        windows.ahead(Next::Window([0, 0]), &alone, true, &mut ahead);
+        assert_eq!(ahead, [], "the order is not known yet");
+        planned(&mut windows, [0, 0], &alone);
+        for (place, share, across, expected) in [
+            ([1, 0], alone, false, vec![this[1], this[2]]),
+            ([4, 0], alone, false, vec![this[4]]),
+            ([4, 0], alone, true, vec![this[4], next[0]]),
+            ([0, 1], alone, false, vec![]),
+            ([0, 1], alone, true, vec![next[0], next[1]]),
+            ([2, 1], alone, true, vec![next[2], next[3]]),
+            ([0, 0], second, true, vec![this[1], this[3]]),
+            ([2, 0], second, true, vec![this[3], next[1]]),
+        ] {
+            let [at, sweep] = place;
+            for next in [Next::Window(place), Next::Segment(Cursor { at, sweep, budget: 1 })] {
+                ahead.clear();
+                windows.ahead(next, &share, across, &mut ahead);
+                assert_eq!(ahead, expected, "{next:?}, {across}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_empty_chunk_counts_once() {
+        let mut windows = Tumbling::new(2, InChunks(1), 0).expect("memory");
+        let mut state = |chunk, lengths: &[u32]| {
+            windows.note(chunk, of(lengths));
+            (windows.empty_chunks(), windows.is_barren(&workers(1, 0)))
+        };
+        assert_eq!(state(0, &[]), (None, false));
+        assert_eq!(state(0, &[]), (None, false));
+        assert_eq!(state(1, &[]), (Some(2), true));
+        // The data have changed.
+        assert_eq!(state(1, &[3]), (None, false));
+        assert_eq!(state(0, &[]), (None, false));
+        assert_eq!(state(1, &[]), (Some(2), true));
+    }
+
+    #[test]
+    fn workers_beyond_the_chunks_are_barren() {
+        for (chunks, count, rank, is_barren) in
+            [(2, 3, 2, true), (2, 3, 1, false), (2, 1, 0, false), (0, 1, 0, true)]
+        {
+            let windows = Tumbling::new(chunks, InChunks(1), 0).expect("memory");
+            assert_eq!(windows.is_barren(&workers(count, rank)), is_barren, "{rank} of {count}");
+        }
+    }
+}
