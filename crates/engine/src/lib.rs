@@ -9,3 +9,5 @@ pub mod forms;
 pub mod pack;
 pub mod randomize;
 pub mod reader;
+#[cfg(test)]
+mod testing;

@@ -43,3 +43,25 @@ pub(super) fn write<T: Element>(
     }
     Ok(Some(written))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_sorted_and_summed() {
+        let (mut values, mut indices, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        // Descending, repeated side by side, repeated apart, ascending, and none.
+        let columns = SparseColumns {
+            values: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            indices: &[5, 2, 3, 3, 1, 0, 1, 0, 4],
+            offsets: &[0, 2, 4, 7, 9, 9],
+        };
+        let count = write(&columns, &mut values, &mut indices, &mut offsets).expect("memory");
+        assert_eq!((count, values), (Some(7), vec![2, 1, 7, 6, 12, 8, 9]));
+        assert_eq!((indices, offsets), (vec![2, 5, 3, 0, 1, 0, 4], vec![0, 2, 3, 5, 7, 7]));
+        let columns = SparseColumns { values: &[1], indices: &[0], offsets: &[0, 2] };
+        let count = write(&columns, &mut Vec::new(), &mut Vec::new(), &mut Vec::new()).expect("memory");
+        assert_eq!(count, None);
+    }
+}

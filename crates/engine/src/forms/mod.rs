@@ -23,6 +23,8 @@ mod canonical;
 mod one_hot;
 mod output;
 mod samples;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use output::Output;
 

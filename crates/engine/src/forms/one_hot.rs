@@ -98,3 +98,50 @@ impl<T: Element, I: Index> Samples<I> for DenseOneHot<'_, '_, T> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::{Minibatch, StreamMinibatch};
+
+    const RUN: Run = Run { number: 0, first: 0, stride: 1, samples: 2 };
+
+    /// The forms are needed for messages only.
+    fn with_forms<R>(use_forms: impl FnOnce(&Forms<'_>) -> R) -> R {
+        let (minibatch, stream) = (Minibatch::default(), StreamMinibatch::default());
+        use_forms(&Forms::new(&minibatch, &stream, "x", None))
+    }
+
+    #[test]
+    fn whole_streams_are_checked_at_once() {
+        for (values, offsets, expected) in [
+            (&[1f32, 1.0][..], &[0, 1, 2][..], true),
+            // A gap, which has no value.
+            (&[1.0, 1.0], &[0, 1, 1, 2], true),
+            (&[1.0, 1.0], &[0, 0, 2], false),
+            (&[1.0, 1.0], &[0, 2, 2], false),
+            (&[1.0, 2.0], &[0, 1, 2], false),
+            (&[2.0, 2.0], &[0, 1, 2], false),
+            (&[1.0], &[0, 1, 1], false),
+        ] {
+            let columns = SparseColumns { values, indices: &[3, 4][..values.len()], offsets };
+            let is_checked = with_forms(|forms| SparseOneHot::new(columns, 2, forms).is_checked);
+            assert_eq!(is_checked, expected, "{values:?} {offsets:?}");
+        }
+    }
+
+    #[test]
+    fn missing_columns_are_errors() {
+        // Values without indices, and columns without offsets.
+        let write = |columns: SparseColumns<'_, f32>, samples| {
+            with_forms(|forms| {
+                let mut samples = SparseOneHot::new(columns, samples, forms);
+                samples.write(RUN, &mut Vec::<i32>::new()).expect_err("must be refused").message().to_owned()
+            })
+        };
+        let columns = SparseColumns { values: &[1.0, 1.0], indices: &[], offsets: &[0, 1, 2] };
+        assert_eq!(write(columns, 2), "The data of a stream do not match its layout.");
+        let columns = SparseColumns { values: &[1.0], indices: &[5], offsets: &[0, 1] };
+        assert_eq!(write(columns, 2), "Sample 1 of sequence 0 is not one-hot: it has no column.");
+    }
+}

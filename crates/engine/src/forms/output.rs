@@ -56,3 +56,40 @@ impl<T: Copy> Output<T> for Vec<T> {
         self.resize(self.len() + count, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes 1, 2, then 3, 4, then twice 5.
+    fn write(out: &mut impl Output<i32>) {
+        out.append(&[1, 2]);
+        Output::extend(out, [3, 4].into_iter());
+        out.repeat(5, 2);
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "memory that is initialized beforehand")]
+    fn slices_drop_excess_elements() {
+        for room in 0..=7 {
+            let mut memory = [MaybeUninit::new(0); 7];
+            let mut rest = &mut memory[..room];
+            assert_eq!(rest.room(), room);
+            write(&mut rest);
+            assert_eq!(rest.room(), room.saturating_sub(6));
+            // SAFETY: all elements were initialized with 0.
+            let found = memory.map(|element| unsafe { element.assume_init() });
+            let mut expected = [1, 2, 3, 4, 5, 5, 0];
+            expected[room.min(6)..].fill(0);
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn vectors_grow() {
+        let mut list = vec![0];
+        assert_eq!(list.room(), usize::MAX);
+        write(&mut list);
+        assert_eq!(list, [0, 1, 2, 3, 4, 5, 5]);
+    }
+}

@@ -163,4 +163,16 @@ mod tests {
         block.bytes_mut().fill(0xff);
         assert_eq!(sparse::<f32>(block.bytes(), 0), None);
     }
+
+    #[test]
+    fn sizes_of_blocks() {
+        assert_eq!(dense_size(2, 3, 4), Some(24));
+        assert_eq!((dense_size(usize::MAX, 2, 4), dense_size(1 << 31, 1 << 31, 4)), (None, None));
+        // A count, 3 values with indices, and 6 offsets.
+        assert_eq!(sparse_size(3, 8, 5), Some(8 + 3 * 12 + 6 * 4));
+        assert_eq!((sparse_size(usize::MAX / 8, 8, 5), sparse_size(3, 8, usize::MAX)), (None, None));
+        let none = SparseColumns::<f32>::none();
+        assert_eq!((none.columns(), none.column(0)), (0, None));
+        assert_eq!(SparseColumns::<f32> { offsets: &[], ..none }.columns(), 0);
+    }
 }

@@ -170,4 +170,42 @@ mod tests {
         buffer.resize(100_000).expect("memory");
         assert!(buffer.bytes().iter().all(|&byte| byte == 7));
     }
+
+    /// Large buffers get spare room at once, which takes no memory until it is used; small ones
+    /// when they grow.
+    #[test]
+    fn buffers_grow_by_half() {
+        let mut buffer = AlignedBuffer::default();
+        for (size, held) in [(100, 128), (128, 128), (200, 320), (320, 320), (30, 320), (1000, 1536)] {
+            buffer.resize(size).expect("memory");
+            assert_eq!(buffer.held(), held, "{size}");
+        }
+        let mut buffer = AlignedBuffer::default();
+        buffer.resize(pages::LEAST - 64).expect("memory");
+        assert!(matches!(buffer.memory, Memory::Lines(_)));
+        assert_eq!(buffer.held(), pages::LEAST - 64);
+        let mut buffer = AlignedBuffer::default();
+        let more = pages::LEAST * 3 / 2;
+        for (size, held) in [(pages::LEAST, pages::LEAST), (more, more), (pages::LEAST, more)] {
+            buffer.resize(size).expect("memory");
+            assert!(matches!(buffer.memory, Memory::Pages(_)));
+            assert_eq!((buffer.bytes().len(), buffer.held()), (size, held));
+            assert!((more..pages::LEAST * 2).contains(&buffer.memory.capacity()));
+        }
+    }
+
+    #[test]
+    fn content_stays_while_there_is_room() {
+        for size in [64, pages::LEAST] {
+            let mut buffer = AlignedBuffer::default();
+            buffer.resize(size).expect("memory");
+            buffer.bytes_mut().fill(7);
+            let address = buffer.pointer();
+            for size in [size, 10, size] {
+                buffer.resize(size).expect("memory");
+                assert!(buffer.bytes().iter().all(|&byte| byte == 7));
+                assert_eq!((buffer.pointer(), buffer.bytes().as_ptr()), (address, address.cast_const()));
+            }
+        }
+    }
 }

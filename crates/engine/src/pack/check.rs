@@ -64,8 +64,8 @@ fn stored_frames(view: &SequenceView<'_>, spec: &FrameSpec, sample_size: usize) 
         _ => true,
     };
     // `filled` bounds the values of a frame by `sample_size`, so `stored_bytes` does not overflow.
-    let fits = spec.dim > 0
-        && filled.is_some_and(|filled| filled <= sample_size)
+    // Values of frames without values would be a multiple of 0 bytes, which only 0 bytes are.
+    let fits = filled.is_some_and(|filled| filled <= sample_size)
         && numbers
         && view.form == ValueForm::Whole
         && !view.values.is_empty()
@@ -199,5 +199,58 @@ mod tests {
             sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), ElementType::Float, 1),
             Ok(1)
         ));
+    }
+
+    #[test]
+    fn values_of_dense_sequences_are_counted() {
+        for (form, bytes, fits) in [
+            (ValueForm::Whole, 24, true),
+            (ValueForm::Whole, 23, false),
+            (ValueForm::Whole, 36, false),
+            (ValueForm::Whole, 0, false),
+            (ValueForm::Byte, 6, true),
+            (ValueForm::Byte, 24, false),
+        ] {
+            let values = vec![0; bytes];
+            let view = SequenceView { samples: 2, values: &values, form, kind: ViewKind::Dense };
+            assert_eq!(sizes(&view, ElementType::Float, 3).ok(), fits.then_some(0), "{form:?} {bytes}");
+        }
+    }
+
+    #[test]
+    fn all_sizes_of_sparse_sequences_are_compared() {
+        let checked = |samples, values: usize, indices: usize, narrow, offsets: &[u32]| {
+            let (values, indices) = (vec![0; values], vec![0; indices]);
+            let kind = ViewKind::Sparse(SparseView { indices: &indices, narrow, offsets, single: false });
+            let view = SequenceView { samples, values: &values, form: ValueForm::Whole, kind };
+            sizes(&view, ElementType::Double, 1).map_err(|error| error.kind())
+        };
+        assert_eq!(checked(2, 24, 12, false, &[7, 7, 10]), Ok(3));
+        assert_eq!(checked(2, 24, 6, true, &[7, 8, 10]), Ok(3));
+        assert_eq!(checked(0, 0, 0, false, &[7]), Ok(0));
+        for (samples, values, indices, offsets) in [
+            (1, 24, 12, &[7, 7, 10][..]),
+            (3, 24, 12, &[7, 7, 10]),
+            (2, 16, 12, &[7, 7, 10]),
+            (2, 24, 13, &[7, 7, 10]),
+            (2, 24, 8, &[7, 7, 10]),
+            (2, 24, 12, &[7, 7, 9]),
+            (2, 24, 12, &[10, 8, 7]),
+            (0, 0, 0, &[]),
+        ] {
+            let found = checked(samples, values, indices, false, offsets);
+            assert_eq!(found, Err(ErrorKind::Internal), "{samples} {values} {indices} {offsets:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_may_not_fall() {
+        for offsets in [&[][..], &[5], &[3, 3, 4], &[0, u32::MAX]] {
+            assert!(ascending(offsets).is_ok(), "{offsets:?}");
+        }
+        for offsets in [&[3, 2][..], &[1, 2, 1, 3], &[5, 4, 3], &[0, 1, 0]] {
+            let error = ascending(offsets).expect_err("must be refused");
+            assert_eq!(error.kind(), ErrorKind::Internal, "{offsets:?}");
+        }
     }
 }

@@ -171,3 +171,110 @@ impl Layout {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: u64, lane: u64, begin: i64, end: u64) -> Record {
+        Record { id, lane, begin, end }
+    }
+
+    fn layout(steps: usize, lanes: usize, records: &[Record]) -> Layout {
+        Layout { steps, lanes, records: records.to_vec(), ..Layout::default() }
+    }
+
+    /// Returns number, first column, stride and length of each sequence.
+    fn runs(layout: &Layout) -> Vec<(usize, usize, usize, usize)> {
+        layout.runs().map(|run| (run.number, run.first, run.stride, run.samples)).collect()
+    }
+
+    /// Returns samples, sequences, longest sequence, and whether the layout is packed.
+    fn extent(layout: &Layout) -> (usize, usize, usize, bool) {
+        let Extent { samples, sequences, longest, is_packed } = layout.extent();
+        assert_eq!(layout.samples(), samples);
+        (samples, sequences, longest, is_packed)
+    }
+
+    #[test]
+    fn columns_are_numbered_by_step_or_by_lane() {
+        let mut layout = layout(3, 2, &[]);
+        let columns =
+            |layout: &Layout| [(0, 0), (1, 0), (0, 1), (2, 1)].map(|(step, lane)| layout.column(step, lane));
+        assert_eq!(columns(&layout), [0, 2, 1, 5]);
+        layout.sequence_major = true;
+        assert_eq!(columns(&layout), [0, 1, 3, 5]);
+        assert_eq!(layout.columns(), 6);
+        let run = Run { number: 0, first: 1, stride: 2, samples: 3 };
+        assert_eq!(run.columns().collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(run.columns().len(), 3);
+    }
+
+    #[test]
+    fn gaps_and_parts_in_other_minibatches_do_not_count() {
+        let gap = record(GAP, 1, 2, 3);
+        assert!(gap.is_gap() && !record(0, 1, 2, 3).is_gap());
+        let whole = layout(3, 2, &[record(0, 0, 0, 3), record(1, 1, 0, 1), record(2, 1, 1, 2), gap]);
+        assert_eq!(runs(&whole), [(0, 0, 2, 3), (1, 1, 2, 1), (2, 3, 2, 1)]);
+        assert_eq!(extent(&whole), (5, 3, 3, false));
+        let truncated = layout(3, 2, &[record(0, 0, -2, 1), record(1, 0, 1, 5), record(2, 1, 0, 3)]);
+        assert_eq!(runs(&truncated), [(0, 0, 2, 1), (1, 2, 2, 2), (2, 1, 2, 3)]);
+        assert_eq!(extent(&truncated), (6, 3, 3, false));
+        assert_eq!(extent(&Layout::without_columns()), (0, 0, 0, true));
+    }
+
+    #[test]
+    fn sequences_without_gaps_are_packed() {
+        let of_lanes = |lengths: &[u32]| {
+            let mut layout = Layout::default();
+            layout.sequence_major(lengths);
+            layout
+        };
+        let mut one_lane = Layout::default();
+        one_lane.one_lane(&[2, 1, 3]);
+        let one_step = |gap| {
+            let records =
+                [record(0, 0, 0, 1), record(if gap { GAP } else { 1 }, 1, 0, 1), record(2, 2, 0, 1)];
+            layout(1, 3, &records)
+        };
+        let without_samples = layout(1, 2, &[record(0, 0, 0, 1), record(1, 1, 0, 0)]);
+        for (layout, expected) in [
+            (one_lane, (6, 3, 3, true)),
+            (of_lanes(&[3, 2]), (5, 2, 3, true)),
+            (of_lanes(&[2, 3]), (5, 2, 3, false)),
+            (of_lanes(&[2, 3, 3]), (8, 3, 3, false)),
+            (one_step(false), (3, 3, 1, true)),
+            (one_step(true), (2, 2, 1, false)),
+            (layout(2, 2, &[record(0, 0, 0, 2), record(1, 1, 0, 2)]), (4, 2, 2, false)),
+            (without_samples, (1, 2, 1, true)),
+        ] {
+            assert_eq!(extent(&layout), expected, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn sequences_in_one_lane_or_in_lanes() {
+        let used = || Layout { right_splice: 4, sequence_major: true, ..layout(7, 8, &[record(9, 9, 9, 9)]) };
+        let mut found = used();
+        found.one_lane(&[2, 1, 3]);
+        assert_eq!(found, layout(6, 1, &[record(0, 0, 0, 2), record(1, 0, 2, 3), record(2, 0, 3, 6)]));
+        assert_eq!(runs(&found), [(0, 0, 1, 2), (1, 2, 1, 1), (2, 3, 1, 3)]);
+        let mut found = used();
+        found.sequence_major(&[2, 3]);
+        let records = [record(0, 0, 0, 2), record(1, 1, 0, 3)];
+        assert_eq!(found, Layout { sequence_major: true, ..layout(3, 2, &records) });
+        assert_eq!(runs(&found), [(0, 0, 1, 2), (1, 3, 1, 3)]);
+    }
+
+    #[test]
+    fn layouts_are_reused() {
+        let other = Layout { right_splice: 4, sequence_major: true, ..layout(7, 8, &[record(1, 2, 3, 4)]) };
+        let mut found = layout(1, 1, &[record(0, 0, 0, 1); 5]);
+        found.copy_from(&other);
+        assert_eq!(found, other);
+        assert!(found.records.capacity() >= 5);
+        found.clear();
+        assert_eq!((&found, Layout::default()), (&Layout::without_columns(), Layout::without_columns()));
+        assert!(found.records.capacity() >= 5);
+    }
+}

@@ -110,4 +110,18 @@ mod tests {
             assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, class));
         }
     }
+
+    #[test]
+    fn sizes_without_a_sample_for_the_worker_are_small() {
+        let warning = |minibatch, rank| {
+            about_small_size(&PackConfig { workers: 3, rank, minibatch, truncation: 0, right_splice: 0 })
+        };
+        for (minibatch, rank, is_small) in
+            [(3, 2, false), (2, 2, true), (1, 2, true), (1, 0, false), (2, 1, false)]
+        {
+            assert_eq!(warning(minibatch, rank).is_some(), is_small, "{minibatch} {rank}");
+        }
+        let start = "The minibatch size '2' is too small to be used with 3 workers, adjusting to minibatch size of 1 sample per worker.";
+        assert!(warning(2, 2).expect("a warning").starts_with(start));
+    }
 }

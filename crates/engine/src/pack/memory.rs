@@ -83,16 +83,20 @@ mod tests {
     use cntk_reader_core::runtime::lock::Mutex;
     use cntk_reader_core::stream::{ElementType, Storage};
     use std::collections::HashMap;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     /// Maps the address of each locked range to its size.
     #[derive(Default)]
     struct Fake {
         locked: Mutex<HashMap<usize, usize>>,
+        /// Number of calls of `lock`.
+        calls: AtomicUsize,
         refuses: bool,
     }
 
     impl PageLock for Fake {
         fn lock(&self, memory: &[u8]) -> bool {
+            self.calls.fetch_add(1, Relaxed);
             let known =
                 !self.refuses && self.locked.lock().insert(memory.as_ptr().addr(), memory.len()).is_some();
             assert!(!known, "locked twice");
@@ -123,11 +127,16 @@ mod tests {
         assert_eq!(sizes(), []);
         // A reused block stays locked. It is locked again if a minibatch uses more of it or it has
         // moved.
-        for (samples, size) in
-            [(1 << 20, 1 << 20), (1000, 1 << 20), (5 << 18, 5 << 18), (1 << 20, 5 << 18), (1 << 22, 1 << 22)]
-        {
+        for (samples, size, calls) in [
+            (1 << 20, 1 << 20, 1),
+            (1000, 1 << 20, 1),
+            (1 << 20, 1 << 20, 1),
+            (5 << 18, 5 << 18, 2),
+            (1 << 20, 5 << 18, 2),
+            (1 << 22, 1 << 22, 3),
+        ] {
             let minibatch = filled(&mut pool, samples);
-            assert_eq!(sizes(), [size]);
+            assert_eq!((sizes(), fake.calls.load(Relaxed)), (vec![size], calls));
             assert_eq!(
                 *fake.locked.lock().keys().next().expect("one"),
                 minibatch.streams[0].block_pointer().addr()
@@ -144,5 +153,14 @@ mod tests {
         memory.lock_pages(Arc::new(Fake { refuses: true, ..Fake::default() }));
         let minibatch = filled(&mut MinibatchPool::of_memory(&memory), 1 << 20);
         assert!(minibatch.streams[0].block().iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn debug_output_shows_sizes() {
+        let memory = MinibatchMemory::default();
+        let by: Arc<dyn PageLock> = Arc::new(Fake::default());
+        let locked = Locked::new(&by, &[0; 3]).expect("locked");
+        assert_eq!(format!("{locked:?}"), "Locked { size: 3, .. }");
+        assert_eq!(format!("{memory:?}"), format!("MinibatchMemory {{ meter: {:?}, .. }}", Meter::default()));
     }
 }

@@ -332,27 +332,32 @@ mod tests {
         let mut pool = MinibatchPool::default();
         let mut minibatch = filled(&mut pool);
         minibatch.keys.push(3);
-        minibatch.end_of_sweep = true;
+        (minibatch.end_of_sweep, minibatch.end_of_epoch, minibatch.is_step) = (true, true, true);
         let address = minibatch.streams[1].block().as_ptr() as usize;
         std::thread::spawn(move || drop(minibatch)).join().expect("dropping");
         assert!(pool.idle_bytes() >= 6000);
         let again = pool.take(2);
         assert_eq!(again.streams[1].block().as_ptr() as usize, address);
-        assert!(again.keys.is_empty() && !again.end_of_sweep);
+        assert!(again.keys.is_empty());
+        assert_eq!((again.end_of_sweep, again.end_of_epoch, again.is_step), (false, false, false));
+        assert_eq!(again.streams[1].layout, Layout::without_columns());
         assert_eq!(pool.idle_bytes(), 0);
-        drop(pool);
         drop(again);
+        let fewer = pool.take(1);
+        assert_eq!(fewer.streams.len(), 1);
+        drop(pool);
+        drop(fewer);
     }
 
     #[test]
     fn large_minibatches_are_shared_by_all_threads() {
-        for (columns, shared) in [(100, false), (LARGE / 12, false), (LARGE / 12 + 1, true)] {
+        for (columns, shared) in [(100, false), (LARGE, false), (LARGE + 1, true)] {
             let pool = MinibatchPool::default();
             let (mut one, mut other) = (pool.of_thread(), pool.of_thread());
             let mut minibatch = one.take(1);
             let stream = &mut minibatch.streams[0];
             (stream.layout.steps, stream.layout.lanes) = (1, columns);
-            stream.allocate(Storage::Dense, ElementType::Float, 3, 0).expect("memory");
+            stream.allocate(Storage::Dense, ElementType::UInt8, 1, 0).expect("memory");
             let address = stream.block().as_ptr().addr();
             drop(minibatch);
             let again = other.take(1);
@@ -394,7 +399,8 @@ mod tests {
         let mut minibatch = filled(&mut MinibatchPool::default());
         let stream = &minibatch.streams[1];
         assert_eq!(stream.dense::<f32>(), Some(&[0.0; 1500][..]));
-        assert_eq!((stream.dense::<f64>(), stream.sparse::<f32>()), (None, None));
+        assert_eq!((stream.dense::<f64>(), stream.dense::<i32>()), (None, None));
+        assert_eq!(stream.sparse::<f32>(), None);
         assert_eq!(
             (stream.storage(), stream.element(), stream.sample_size()),
             (Storage::Dense, ElementType::Float, 3)
@@ -406,10 +412,46 @@ mod tests {
         parts.values.copy_from_slice(&2.5f64.to_ne_bytes());
         parts.indices.copy_from_slice(&6i32.to_ne_bytes());
         parts.offsets.copy_from_slice(&[0i32, 0, 1].map(i32::to_ne_bytes));
-        assert_eq!((stream.dense::<f64>(), stream.sparse::<f32>()), (None, None));
+        assert_eq!(stream.dense::<f64>(), None);
+        assert_eq!((stream.sparse::<f32>(), stream.sparse::<i64>()), (None, None));
         let columns = stream.sparse::<f64>().expect("sparse columns");
         assert_eq!(columns, SparseColumns { values: &[2.5], indices: &[6], offsets: &[0, 0, 1] });
         let too_many = stream.allocate(Storage::Dense, ElementType::Double, usize::MAX, 0);
-        assert!(too_many.is_err());
+        let message = "The minibatch is too large: 1 steps of 2 parallel sequences exceed the address space.";
+        assert_eq!(too_many.expect_err("too large").message(), message);
+    }
+
+    #[test]
+    fn all_memory_is_counted() {
+        let memory = MinibatchMemory::default();
+        let mut pool = MinibatchPool::of_memory(&memory);
+        let mut minibatch = filled(&mut pool);
+        assert_eq!(minibatch.bytes(), 6000);
+        minibatch.keys.extend([1, 2]);
+        let record = Record { id: 0, lane: 0, begin: 0, end: 5 };
+        minibatch.streams[1].layout.records.extend([record; 3]);
+        assert_eq!(minibatch.bytes(), 6000 + 3 * size_of::<Record>() + 2 * size_of::<SequenceKey>());
+        let records = minibatch.streams[1].layout.records.capacity() * size_of::<Record>();
+        let keys = minibatch.keys.capacity() * size_of::<SequenceKey>();
+        pool.finish(&mut minibatch);
+        // Blocks consist of lines of 64 bytes.
+        assert_eq!(memory.meter().bytes(), 6016 + (records + keys) as u64);
+    }
+
+    /// Lists get half as much room again when they grow.
+    #[test]
+    fn room_is_reserved_for_records_and_keys() {
+        let mut minibatch = MinibatchPool::default().take(2);
+        let capacities = |minibatch: &Minibatch| {
+            let streams = minibatch.streams.iter().map(|stream| stream.layout.records.capacity());
+            [minibatch.keys.capacity()].into_iter().chain(streams).collect::<Vec<_>>()
+        };
+        minibatch.reserve(10).expect("memory");
+        let first = capacities(&minibatch);
+        assert!((15..20).contains(&first[0]) && first[1..].iter().all(|records| (30..40).contains(records)));
+        minibatch.reserve(first[0]).expect("memory");
+        assert_eq!(capacities(&minibatch), first);
+        minibatch.reserve(first[0] + 1).expect("memory");
+        assert!(capacities(&minibatch).iter().zip(first).all(|(now, before)| *now >= before * 3 / 2));
     }
 }

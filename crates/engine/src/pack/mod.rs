@@ -23,7 +23,7 @@ pub mod plain;
 mod sequence;
 mod spec;
 #[cfg(test)]
-mod test_feed;
+pub(crate) mod test_feed;
 mod truncated;
 
 pub use block::SparseColumns;

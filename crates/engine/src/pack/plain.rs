@@ -105,4 +105,37 @@ mod tests {
         assert!(memory.decode(&view, &stream).is_err());
         assert!(memory.decode(&SequenceView { values: &stored[..7], ..view }, &stream).is_err());
     }
+
+    #[test]
+    fn views_are_plain_in_full_width_only() {
+        let spec = FrameSpec { dim: 1, encoding: FrameEncoding::Float, left: 0, right: 0 };
+        let frames = ViewKind::Frames(FrameView { first: 0, spec: &spec });
+        let sparse = |narrow| {
+            ViewKind::Sparse(SparseView { indices: &[0; 4], narrow, offsets: &[0, 1], single: true })
+        };
+        for (form, kind, expected) in [
+            (ValueForm::Whole, ViewKind::Dense, true),
+            (ValueForm::Byte, ViewKind::Dense, false),
+            (ValueForm::Whole, sparse(false), true),
+            (ValueForm::Whole, sparse(true), false),
+            (ValueForm::Byte, sparse(false), false),
+            (ValueForm::Whole, frames, false),
+        ] {
+            let view = SequenceView { samples: 1, values: &[0; 4], form, kind };
+            assert_eq!(is_plain(&view), expected, "{form:?} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_widened() {
+        let view =
+            SequenceView { samples: 2, values: &[1, 2, 3, 4], form: ValueForm::Byte, kind: ViewKind::Dense };
+        let mut memory = PlainSequence::default();
+        let stream = info("x", Storage::Dense, ElementType::Float, 2);
+        let plain = memory.decode(&view, &stream).expect("a view");
+        assert_eq!((plain.samples, floats(plain.values)), (2, vec![1.0, 2.0, 3.0, 4.0]));
+        assert!(is_plain(&plain));
+        let error = memory.decode(&SequenceView { samples: 3, ..view }, &stream).expect_err("too few values");
+        assert_eq!(error.location().stream.as_deref(), Some("x"));
+    }
 }

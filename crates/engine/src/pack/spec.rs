@@ -345,3 +345,81 @@ fn prefetch(loaded: &LoadedSelection<'_>, sequences: &[SequenceId], ahead: Ahead
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::test_feed::info;
+    use cntk_reader_core::sequence::SparseView;
+    use cntk_reader_core::stream::ElementType;
+
+    /// Checks sequences of a stream. Returns the number of sparse values, or the error's message
+    /// and the number of the sequence.
+    fn checked(
+        frames: bool,
+        info: &StreamInfo,
+        views: &[SequenceView<'_>],
+    ) -> std::result::Result<usize, (String, Option<usize>)> {
+        let input = StreamInput { lengths: Vec::new(), views: views.to_vec() };
+        let spec = PackSpec::new(vec![info.clone()], frames);
+        spec.check(info, &input).map_err(|(error, number)| (error.message().to_owned(), number))
+    }
+
+    #[test]
+    fn sequences_must_suit_their_stream() {
+        let [dense, sparse] =
+            [Storage::Dense, Storage::SparseCsc].map(|storage| info("x", storage, ElementType::Float, 1));
+        let binary = dense.clone().binary();
+        let view = |samples, values: &'static [u8]| SequenceView {
+            samples,
+            values,
+            form: ValueForm::Whole,
+            kind: ViewKind::Dense,
+        };
+        let (one, two) = (view(1, &[0; 4]), view(2, &[0; 8]));
+        let entry =
+            ViewKind::Sparse(SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true });
+        let entry = SequenceView { kind: entry, ..one };
+        let byte = SequenceView { values: &[0], form: ValueForm::Byte, ..one };
+        let not_a_frame = "Detected a non-frame sequence of size 2 in frame mode.";
+        let empty = "AddSequence: Sequences must be a least one frame long.";
+        let not_bytes = "A chunk has a sequence of a binary stream that is not plain bytes.";
+        let mismatch = "A chunk has a dense sequence of a sparse stream, or vice versa.";
+        for (frames, info, second, expected) in [
+            (false, &dense, two, None),
+            (true, &dense, two, Some(not_a_frame)),
+            (true, &dense, one, None),
+            (true, &binary, two, None),
+            (false, &dense, view(0, &[]), Some(empty)),
+            (false, &binary, view(0, &[]), Some(empty)),
+            (false, &binary, byte, Some(not_bytes)),
+            (false, &binary, entry, Some(not_bytes)),
+            (false, &dense, byte, None),
+            (false, &dense, entry, Some(mismatch)),
+        ] {
+            let expected = expected.map_or(Ok(0), |message| Err((message.to_owned(), Some(1))));
+            assert_eq!(checked(frames, info, &[one, second]), expected, "{frames} {info:?} {second:?}");
+        }
+        assert_eq!(checked(false, &sparse, &[entry, one]), Err((mismatch.to_owned(), Some(1))));
+        assert_eq!(checked(false, &sparse, &[entry, entry, entry]), Ok(3));
+        let (_, number) = checked(false, &dense, &[one, one, view(2, &[0; 4])]).expect_err("too few values");
+        assert_eq!(number, Some(2));
+    }
+
+    /// The sequences share their stored indices; their values are not stored.
+    #[test]
+    fn sparse_values_are_numbered_with_32_bits() {
+        let info = info("s", Storage::SparseCsc, ElementType::Float, 1);
+        let stored = vec![0; 2 << 20];
+        let view = |offsets: &'static [u32]| {
+            let indices = &stored[..2 * offsets[1] as usize];
+            let kind = ViewKind::Sparse(SparseView { indices, narrow: true, offsets, single: false });
+            SequenceView { samples: 1, values: &[], form: ValueForm::Ones, kind }
+        };
+        let mut views = vec![view(&[0, 1 << 20]); 2048];
+        let message = "Minibatch NNZ count (2147483648) exceeds the maximum allowed value (2147483647)";
+        assert_eq!(checked(false, &info, &views), Err((message.to_owned(), None)));
+        views[5] = view(&[0, (1 << 20) - 1]);
+        assert_eq!(checked(false, &info, &views), Ok(i32::MAX as usize));
+    }
+}

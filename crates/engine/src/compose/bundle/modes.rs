@@ -240,3 +240,177 @@ pub fn too_few_frames(key: &str, frames: u32) -> Error {
     );
     Error::data(message).with_detail(TOO_FEW).for_key(key)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Recorder;
+    use InFrameMode::{Sliced, SlicedExactly, SlicedStrictly, Whole};
+    use cntk_reader_core::ErrorKind;
+    use cntk_reader_core::format::SequenceFacts;
+    use std::sync::Arc;
+
+    fn recorder(name: &'static str, mode: InFrameMode, sequences: &[(u64, u32)]) -> Recorder {
+        let mut recorder = Recorder::new(name, &[sequences]);
+        recorder.sequence_facts.in_frame_mode = mode;
+        recorder
+    }
+
+    #[test]
+    fn text_with_several_lines_is_split_beside_utterances() {
+        let several: &[(u64, u32)] = &[(1, 1), (2, 2)];
+        let text = |sequences, change: fn(&mut Recorder)| {
+            let mut text = recorder("b", Whole, sequences);
+            change(&mut text);
+            text
+        };
+        for (second, expected) in [
+            (text(several, |_| ()), SlicedExactly),
+            (text(&[(1, 1), (2, 1)], |_| ()), Whole),
+            (text(several, |text| text.sequence_facts.is_expanded = true), Whole),
+            (text(several, |text| text.sequence_facts.is_asked_in_place = true), Whole),
+            (text(several, |text| text.facts.is_fetched = true), Whole),
+            (text(several, |text| text.streams[0].is_binary = true), Whole),
+            (text(several, |text| text.sequence_facts.in_frame_mode = Sliced), Sliced),
+        ] {
+            let first = recorder("a", SlicedStrictly, several);
+            assert_eq!(frame_modes(&[&first, &second]), [SlicedStrictly, expected]);
+            // No member is split.
+            let mut first = recorder("a", Whole, several);
+            let alone = if expected == Sliced { SlicedExactly } else { Whole };
+            assert_eq!(frame_modes(&[&first, &second])[0], alone);
+            first.sequence_facts =
+                SequenceFacts { in_frame_mode: Sliced, is_expanded: true, ..first.sequence_facts };
+            assert_eq!(frame_modes(&[&first, &second])[0], Whole);
+        }
+    }
+
+    #[test]
+    fn pairs_are_described_by_facts() {
+        let pair = |counts_keys, sequences: &[(u64, u32)], is_expanded, is_binary, lists_samples| {
+            let mut primary = recorder("a", Sliced, &[(1, 3), (2, 1)]);
+            primary.sequence_facts.lists_samples = lists_samples;
+            let mut secondary = recorder("b", Whole, sequences);
+            secondary.sequence_facts.counts_keys = counts_keys;
+            secondary.sequence_facts.is_expanded = is_expanded;
+            secondary.streams[0].is_binary = is_binary;
+            let FramePair { modes, is_miscounted, is_binary, is_expanded, lists_samples } =
+                FramePair::new(&primary, &secondary, [Sliced, Whole]);
+            assert_eq!(modes, [Sliced, Whole]);
+            (is_miscounted, is_expanded, is_binary, lists_samples)
+        };
+        let three: &[(u64, u32)] = &[(1, 1), (2, 1), (3, 1)];
+        assert_eq!(pair(true, three, false, false, false), (true, false, false, false));
+        assert_eq!(pair(true, &three[..2], false, false, true), (false, false, false, true));
+        assert_eq!(pair(false, three, true, false, false), (false, true, false, false));
+        assert_eq!(pair(false, three, false, true, false), (false, false, true, false));
+    }
+
+    #[test]
+    fn outcomes_of_all_pairs() {
+        let plain = |first, second| FramePair {
+            modes: [first, second],
+            is_miscounted: false,
+            is_binary: false,
+            is_expanded: false,
+            lists_samples: false,
+        };
+        let fits = |pair: FramePair, frames: u32, samples: [u32; 3]| {
+            samples.map(|samples| pair.fit(frames, samples))
+        };
+        use Fit::*;
+        // One, two and three samples, beside two frames.
+        for (pair, expected) in [
+            (plain(Whole, Whole), [Fits, NoFrame, NoFrame]),
+            (FramePair { is_binary: true, ..plain(Whole, Whole) }, [Fits, Fits, Fits]),
+            (plain(Whole, Sliced), [Fits, FirstOnly, FirstOnly]),
+            (plain(Whole, SlicedExactly), [Fits, FirstOnly, FirstOnly]),
+            (FramePair { lists_samples: true, ..plain(Whole, Sliced) }, [Fits, Fits, Fits]),
+            (plain(Sliced, Whole), [Shared, NoFrame, NoFrame]),
+            (FramePair { is_binary: true, ..plain(Sliced, Whole) }, [Fits, Fits, Fits]),
+            (FramePair { is_expanded: true, ..plain(Sliced, Whole) }, [Fits, Fits, Fits]),
+            (FramePair { is_miscounted: true, ..plain(Sliced, Whole) }, [Counted, NoFrame, NoFrame]),
+            (
+                FramePair { is_miscounted: true, is_expanded: true, ..plain(Sliced, Whole) },
+                [Counted, Counted, Counted],
+            ),
+            (plain(Sliced, Sliced), [EndsEarly, Fits, Surplus]),
+            (plain(SlicedStrictly, Sliced), [EndsEarly, Fits, Surplus]),
+            (plain(Sliced, SlicedStrictly), [TooFew, Fits, Surplus]),
+            (plain(Sliced, SlicedExactly), [Unequal, Fits, Unequal]),
+            (plain(SlicedExactly, SlicedStrictly), [Unequal, Fits, Unequal]),
+        ] {
+            let text = format!("{:?}", pair.modes);
+            assert_eq!(fits(pair, 2, [1, 2, 3]), expected, "{text}");
+        }
+        let miscounted = || FramePair { is_miscounted: true, ..plain(Sliced, Whole) };
+        assert_eq!(fits(miscounted(), 1, [0, 1, 2]), [Counted, Fits, NoFrame]);
+        for fit in [Fits, Shared, EndsEarly, Surplus, NoFrame] {
+            assert_eq!(fit.remedy(), None, "{fit:?}");
+        }
+        for (fit, part) in [
+            (TooFew, "each frame of the first deserializer needs its partner"),
+            (Unequal, "must have one for each frame"),
+            (Counted, "their count differs from the number of utterances"),
+            (FirstOnly, "only the first frame of the utterance would be used"),
+        ] {
+            assert!(fit.remedy().is_some_and(|remedy| remedy.contains(part)), "{fit:?}");
+        }
+    }
+
+    fn member(recorder: Recorder) -> Member {
+        let mode = recorder.sequence_facts.in_frame_mode;
+        Member { name: recorder.name.to_owned(), deserializer: Arc::new(recorder), mode }
+    }
+
+    #[test]
+    fn only_some_pairs_are_compared() {
+        // As this library and as CNTK would read them.
+        for (modes, counts_keys, expected) in [
+            ([Whole, Whole], true, [true, true]),
+            ([Whole, Sliced], false, [false, true]),
+            ([Sliced, Whole], false, [true, true]),
+            ([Sliced, Whole], true, [false, true]),
+            ([Sliced, Sliced], false, [true, true]),
+            ([SlicedStrictly, SlicedStrictly], true, [true, true]),
+            ([SlicedStrictly, SlicedExactly], false, [false, false]),
+            ([SlicedExactly, SlicedStrictly], false, [false, false]),
+        ] {
+            for asked_in_place in [None, Some(0), Some(1)] {
+                let mut recorders = [
+                    recorder("a", modes[0], &[(1, 2), (2, 3), (4, 1)]),
+                    recorder("b", modes[1], &[(2, if modes == [Sliced, Whole] { 1 } else { 2 }), (3, 5)]),
+                ];
+                recorders[1].sequence_facts.counts_keys = counts_keys;
+                if let Some(number) = asked_in_place {
+                    recorders[number].sequence_facts.is_asked_in_place = true;
+                }
+                let members = recorders.map(member);
+                let found =
+                    [false, true].map(|as_cntk| check_frames(&members, &Corpus::Numeric, as_cntk).is_ok());
+                let expected = if asked_in_place == Some(1) { [true, true] } else { expected };
+                assert_eq!(found, expected, "{modes:?} {asked_in_place:?}");
+            }
+        }
+        assert!(check_frames(&[], &Corpus::Numeric, false).is_ok());
+    }
+
+    #[test]
+    fn first_incompatible_sequence_is_reported() {
+        for is_asked_in_place in [false, true] {
+            let mut first = Recorder::new("a", &[&[(1, 2), (2, 3)], &[(3, 1)], &[(4, 2)]]);
+            first.sequence_facts.in_frame_mode = Sliced;
+            first.sequence_facts.is_asked_in_place = is_asked_in_place;
+            let second = recorder("b", SlicedExactly, &[(4, 1), (2, 1), (3, 4), (1, 2)]);
+            let members = [first, second].map(member);
+            let error = check_frames(&members, &Corpus::Numeric, false).expect_err("must be refused");
+            assert_eq!(error.message(), "The sequence has 1 sample in 'b' and 3 in 'a'.");
+            assert!(error.detail().contains("must have one for each frame"), "{error}");
+            let place = error.location();
+            assert_eq!((place.file.as_deref(), place.key.as_deref()), (Some("b"), Some("a-2")));
+            assert_eq!(error.kind(), ErrorKind::Data);
+        }
+        let message = unequal_lengths("b", 2, "a", 1);
+        assert_eq!(message, "The sequence has 2 samples in 'b' and 1 in 'a'.");
+    }
+}

@@ -222,3 +222,172 @@ fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Result<Fe
     unused.first.extend(keys.into_iter().map(|key| (key, 0, 0)));
     Ok(unused)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Recorder, logged};
+    use cntk_reader_core::corpus::Corpus;
+    use cntk_reader_core::format::InFrameMode;
+    use std::sync::Arc;
+
+    /// Joins deserializers. Returns the error's detail, if any, and the log.
+    fn joined(recorders: Vec<Recorder>, packing: Packing) -> (Option<String>, Vec<String>) {
+        let member = |recorder: Recorder| Member::new(recorder.name.to_owned(), Arc::new(recorder));
+        let members: Vec<_> = recorders.into_iter().map(member).collect();
+        let options = JoinOptions { corpus: &Corpus::Numeric, log: Logger::new(2), packing };
+        let (join, lines) = logged(|| Join::new(&members, None, &options));
+        let line = |(level, line): (Level, String)| match level {
+            Level::Info => format!("info: {line}"),
+            _ => line,
+        };
+        (join.err().map(|error| error.detail().to_owned()), lines.into_iter().map(line).collect())
+    }
+
+    /// Returns sequences of one sample.
+    fn of_keys(keys: &[u64]) -> Vec<(u64, u32)> {
+        keys.iter().map(|&key| (key, 1)).collect()
+    }
+
+    #[test]
+    fn dropped_and_unused_sequences_are_named() {
+        let members = vec![
+            Recorder::new("a", &[&of_keys(&[1, 2, 3]), &of_keys(&[4]), &of_keys(&[5])]),
+            Recorder::new("b", &[&of_keys(&[5, 3, 1])]),
+            Recorder::new("c", &[&of_keys(&[1, 2]), &of_keys(&[4, 5, 8, 9])]),
+        ];
+        let (error, lines) = joined(members, Packing::Sequence);
+        assert_eq!(error, None);
+        let advice = "Add them to the latter, or remove them from the former.";
+        let reason = "'a', the first deserializer, lacks them, or they have no partner elsewhere.";
+        assert_eq!(
+            lines,
+            [
+                "info: Joined 3 deserializers by key: 2 of 5 sequences of 'a'.".to_owned(),
+                format!("Dropped 2 of 5 sequences of 'a', because 'b' lacks them: a-2, a-4. {advice}"),
+                format!("Dropped 1 of 5 sequences of 'a', because 'c' lacks them: a-3. {advice}"),
+                format!("Not used: 1 of 3 sequences of 'b': b-3. {reason}"),
+                format!("Not used: 4 of 6 sequences of 'c': c-2, c-4, c-8, c-9. {reason}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn sequences_of_chunks_without_samples_are_counted() {
+        let members = vec![
+            Recorder::new("a", &[&[(1, 0), (2, 0)], &[(3, 1), (4, 1)]]),
+            Recorder::new("b", &[&[(1, 0), (2, 0), (3, 1)]]),
+        ];
+        let (_, lines) = joined(members, Packing::Sequence);
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert_eq!(lines[0], "info: Joined 2 deserializers by key: 1 of 4 sequences of 'a'.");
+        assert!(lines[1].starts_with("Dropped 1 of 4 sequences of 'a', because 'b' lacks them: a-4."));
+        assert_eq!(lines[2], "Dropped 2 of 4 sequences of 'a' in chunks without samples.");
+        assert!(lines[3].starts_with("Not used: 2 of 3 sequences of 'b': b-1, b-2."));
+    }
+
+    #[test]
+    fn different_numbers_of_frames_are_named() {
+        for (packing, consequence) in [
+            (Packing::Sequence, "They are delivered as they are."),
+            (Packing::Frame, "Frames past their end are invalid sequences; surplus ones are not used."),
+            (
+                Packing::Truncated { length: 2, right_splice: 0 },
+                "Reading fails where one of these sequences begins.",
+            ),
+        ] {
+            for (modes, is_compared) in [
+                ([InFrameMode::Sliced, InFrameMode::Sliced], true),
+                ([InFrameMode::Whole, InFrameMode::Sliced], false),
+                ([InFrameMode::Sliced, InFrameMode::Whole], false),
+            ] {
+                let mut members = vec![
+                    Recorder::new("a", &[&[(1, 2), (2, 3)], &[(3, 1)]]),
+                    Recorder::new("b", &[&[(1, 3), (3, 2), (2, 3)]]),
+                ];
+                for (member, mode) in members.iter_mut().zip(modes) {
+                    member.sequence_facts.in_frame_mode = mode;
+                }
+                let (error, lines) = joined(members, packing);
+                assert_eq!(error, None);
+                let expected = format!(
+                    "2 of 3 sequences have different numbers of frames in 'b' and 'a': a-1 (3, not 2), a-3 (2, not 1). {consequence}"
+                );
+                let expected = if is_compared { vec![expected] } else { vec![] };
+                assert_eq!(lines[1..], expected, "{modes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ten_sequences_are_named() {
+        let few = |keys: std::ops::Range<u64>, times: usize| {
+            let mut few = Few::default();
+            keys.for_each(|key| (0..times).for_each(|_| few.add(key, 2, 3)));
+            few
+        };
+        let list = |few: &Few| few.list(|(key, samples, own)| format!("{key}/{samples}/{own}"));
+        assert_eq!(list(&few(0..0, 1)), "");
+        assert_eq!(list(&few(5..7, 1)), "5/2/3, 6/2/3");
+        // Frames of one utterance have one key.
+        assert_eq!((few(5..7, 30).count, list(&few(5..7, 30))), (60, "5/2/3, 6/2/3".to_owned()));
+        let ten = list(&few(0..10, 1));
+        assert!(ten.ends_with(", 9/2/3"));
+        assert_eq!(list(&few(0..12, 1)), format!("{ten} and 2 more"));
+        let mut both = few(0..6, 1);
+        both.append(few(6..9, 2));
+        assert_eq!((both.count, both.first.len()), (12, 9));
+        both.append(few(9..12, 1));
+        assert_eq!((both.count, list(&both)), (15, format!("{ten} and 5 more")));
+    }
+
+    /// More sequences than bits in a word, in chunks that do not end with a word.
+    #[test]
+    fn unused_sequences_are_found_in_all_chunks() {
+        let all: Vec<u64> = (0..200).collect();
+        let chunks = [&all[..70], &all[70..170], &all[170..]].map(of_keys);
+        let choices: [fn(u64) -> bool; 4] =
+            [|key| key % 7 == 3, |key| key > 150, |key| key < 3, |key| key == 199];
+        for is_unused in choices {
+            let unused: Vec<String> =
+                all.iter().filter(|&&key| is_unused(key)).map(|key| format!("b-{key}")).collect();
+            let used: Vec<u64> = all.iter().copied().filter(|&key| !is_unused(key)).rev().collect();
+            let of_used: Vec<_> = used.chunks(9).map(of_keys).collect();
+            let members = vec![
+                Recorder::new("a", &of_used.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+                Recorder::new("b", &chunks.each_ref().map(|chunk| &chunk[..])),
+            ];
+            let (_, lines) = joined(members, Packing::Sequence);
+            let more = match unused.len() {
+                count if count > NAMED => format!(" and {} more", count - NAMED),
+                _ => String::new(),
+            };
+            let named = unused[..unused.len().min(NAMED)].join(", ");
+            let start = format!("Not used: {} of 200 sequences of 'b': {named}{more}. ", unused.len());
+            assert!(lines[1].starts_with(&start), "{lines:?}");
+        }
+        let members = vec![Recorder::new("a", &[&of_keys(&all)]), Recorder::new("b", &[&of_keys(&all)])];
+        assert_eq!(joined(members, Packing::Sequence).1.len(), 1);
+    }
+
+    #[test]
+    fn keys_without_partners_are_shown() {
+        for (keys, shown) in
+            [(&[1, 2, 3, 4][..], "'a-1', 'a-2', 'a-3', ..."), (&[1, 2, 3], "'a-1', 'a-2', 'a-3'")]
+        {
+            let members = vec![
+                Recorder::new("a", &[&of_keys(&keys[..1]), &of_keys(&keys[1..])]),
+                Recorder::new("b", &[&of_keys(&[7])]),
+                Recorder::new("c", &[&of_keys(keys)]),
+            ];
+            let (detail, _) = joined(members, Packing::Sequence);
+            let count = keys.len();
+            let expected = format!(
+                "{count} of {count} sequences of 'a' ({shown}) have no partner in 'b', which has 1 ('b-7'). Sequences that belong \
+                 together need equal keys: numbers, or text with "
+            );
+            let detail = detail.expect("an error");
+            assert!(detail.starts_with(&expected), "{detail}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use super::*;
 use crate::compose::bundle::{JoinOptions, Member};
 use crate::pack::Packing;
+use crate::testing::{Calls, Recorder, logged};
 use cntk_reader_core::format::diagnostics::NoDiagnostics;
 use cntk_reader_core::format::loading::load;
 use cntk_reader_core::format::{JoinedByKey, LeafChunk};
@@ -326,6 +327,213 @@ fn frame_count_overflow_is_an_error() {
         Frames::new(Arc::new(fake("x", InFrameMode::Sliced, &[&[(1, u32::MAX), (2, 1)]])), &numeric());
     let error = error.err().expect("an error");
     assert_eq!(error.message(), "Chunk 0 has more than 4294967295 frames.");
+}
+
+/// Utterances of a deserializer that is not split by itself.
+#[test]
+fn mode_may_differ_from_the_deserializers() {
+    let whole = || Arc::new(fake("x", InFrameMode::Whole, &[&[(1, 2)]]));
+    let expected = [vec![frame(1, 0, &[true]), frame(1, 1, &[true])]];
+    assert_eq!(all(&Arc::new(Frames::new(whole(), &numeric()).expect("frames"))), expected);
+    for (mode, is_exact) in [
+        (InFrameMode::Whole, false),
+        (InFrameMode::Sliced, false),
+        (InFrameMode::SlicedStrictly, false),
+        (InFrameMode::SlicedExactly, true),
+    ] {
+        let frames = Arc::new(Frames::taken_by(whole(), mode, &numeric()).expect("frames"));
+        assert_eq!(all(&frames), expected);
+        let cut = frames.cuts[0].expect("a cut");
+        assert_eq!((cut.is_exact, cut.value_bytes), (is_exact, 4));
+    }
+}
+
+#[test]
+fn frames_are_matched_by_number() {
+    let of = |key, sample| {
+        let id = SequenceId { chunk: 7, index: 7 };
+        SequenceInfo { id, samples: 1, key, sample }
+    };
+    for (mode, is_strict) in [
+        (InFrameMode::Whole, false),
+        (InFrameMode::Sliced, false),
+        (InFrameMode::SlicedStrictly, true),
+        (InFrameMode::SlicedExactly, true),
+    ] {
+        let inner = Arc::new(fake("x", mode, &[&[(4, 2), (9, 1)], &[(5, 3), (6, 2)]]));
+        let frames = Frames::new(inner, &numeric()).expect("frames");
+        let found = |key, sample| frames.matching(&of(key, sample)).expect("a match");
+        assert_eq!(found(6, 1), Some((SequenceId { chunk: 1, index: 4 }, 1)));
+        assert_eq!(found(9, 0), Some((SequenceId { chunk: 0, index: 2 }, 1)));
+        assert_eq!(found(8, 0), None);
+        let past = frames.matching(&of(5, 3));
+        match is_strict {
+            false => assert_eq!(past.expect("a match"), Some((SequenceId { chunk: 1, index: 5 }, 1))),
+            true => {
+                let message = "Sequence with key '5' has '3' frame(s), whereas the primary sequence expects at least '4' frames";
+                assert_eq!(past.expect_err("too short").message(), message);
+            }
+        }
+    }
+}
+
+/// Frames of the bundle of `x` and `y`, of which `y` needs a sample for each frame.
+fn exact(chunks: [&[&[(u64, u32)]]; 2]) -> Arc<Frames> {
+    let [x, y] = [("x", chunks[0]), ("y", chunks[1])]
+        .map(|(name, chunks)| member(fake(name, InFrameMode::SlicedStrictly, chunks)));
+    let y = Member { mode: InFrameMode::SlicedExactly, ..y };
+    let bundle = Bundle::new(vec![x, y], &OPTIONS).expect("a bundle");
+    Arc::new(Frames::of_bundle(bundle, &numeric()).expect("frames"))
+}
+
+#[test]
+fn text_needs_a_line_for_each_frame() {
+    let frames = exact([&[&[(1, 2), (2, 2), (3, 1)]], &[&[(1, 3), (2, 2), (3, 1)]]]);
+    let (chunk, lines) = logged(|| {
+        let chunk = load(frames.clone(), 0).expect("a chunk");
+        chunk.warn();
+        chunk
+    });
+    let line = "The sequence '1' has 2 frames, and 3 of its lines have a sample of the stream 'y': its frames are invalid. \
+                In frame mode, each line needs a sample of each stream.";
+    assert_eq!(lines, [(Level::Warning, line.to_owned())]);
+    let is_valid = |stream, index| matches!(chunk.sequence(stream, index), Loaded::Data(_));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|index| is_valid(0, index)), [true, true, true, true, true, false]);
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|index| is_valid(1, index)), [false, false, true, true, true, false]);
+}
+
+#[test]
+fn ten_utterances_without_all_lines_are_named() {
+    let utterances = |keys: std::ops::Range<u64>, length| keys.map(|key| (key, length)).collect::<Vec<_>>();
+    let (x, y) = ([utterances(0..7, 2), utterances(7..14, 2)], [utterances(0..7, 3), utterances(7..14, 3)]);
+    let frames = exact([&[&x[0], &x[1]], &[&y[0], &y[1]]]);
+    let (_, lines) = logged(|| [0, 1].map(|id| load(frames.clone(), id).expect("a chunk").warn()));
+    assert!(
+        lines.iter().zip(0..).all(|((_, line), key)| line.starts_with(&format!("The sequence '{key}' ")))
+    );
+    assert_eq!(lines.len(), 10);
+}
+
+/// A frame past the end of its labels has no sequence, neither there nor in the next chunk.
+#[test]
+fn frames_past_the_end_use_no_sequence() {
+    let members = vec![
+        fake("x", InFrameMode::SlicedStrictly, &[&[(1, 3)]]),
+        fake("y", InFrameMode::Sliced, &[&[(1, 2)], &[(2, 1)]]),
+    ];
+    let (bundle, lines) = logged(|| bundle_of_frames(members));
+    assert_eq!(all(&bundle.expect("a bundle"))[0].len(), 3);
+    let is_unused = |line: &str| line.starts_with("Not used: 1 of 3 sequences of 'y': 2. ");
+    assert!(lines.iter().any(|(_, line)| is_unused(line)), "{lines:?}");
+}
+
+/// Frames of whole sequences of a primary, of which each counts as several samples.
+#[test]
+fn weights_are_the_lengths_of_frames() {
+    let members = |lengths: &[(u64, u32)]| {
+        let mut definer = fake("y", InFrameMode::Whole, &[lengths]);
+        definer.streams[0].defines_mb_size = true;
+        vec![fake("x", InFrameMode::SlicedStrictly, &[&[(1, 2), (2, 1)]]), definer]
+    };
+    let frames = frames_of_bundle(members(&[(1, 3), (2, 5)])).expect("frames");
+    assert_eq!(frames.lengths(0), Lengths::Each(&[3, 3, 5]));
+    assert_eq!(frames.chunks(), [ChunkInfo { samples: 11, sequences: 3 }]);
+    let mut listed = Vec::new();
+    frames.list(0, &mut listed).expect("a list");
+    assert_eq!(
+        listed.iter().map(|info| (info.sample, info.samples)).collect::<Vec<_>>(),
+        [(0, 3), (1, 3), (0, 5)]
+    );
+    let matched = frames.matching(&listed[2]).expect("a match");
+    assert_eq!(matched, Some((SequenceId { chunk: 0, index: 2 }, 5)));
+    let tables = frames.chunks[0].bytes() + 3 * 4 + size_of::<FrameIndex>() + size_of::<ChunkInfo>();
+    assert_eq!(frames.memory().index, frames.inner.memory().index + tables as u64);
+    // A chunk whose frames count as no samples disappears.
+    let error = frames_of_bundle(members(&[(1, 0), (2, 0)])).err().expect("an error");
+    assert!(error.message().starts_with("Could not reconcile data"), "{error}");
+    assert_eq!(frames_of_bundle(members(&[(1, 0), (2, 1)])).expect("frames").chunks()[0].samples, 1);
+}
+
+fn recorded(change: impl FnOnce(&mut Recorder)) -> (Arc<Frames>, Calls) {
+    let mut recorder = Recorder::new("a", &[&[(4, 2), (9, 1)], &[(5, 3)]]).with_stream("b");
+    change(&mut recorder);
+    let calls = recorder.calls.clone();
+    (Arc::new(Frames::new(Arc::new(recorder), &numeric()).expect("frames")), calls)
+}
+
+#[test]
+fn wrapped_deserializer_is_asked() {
+    let (frames, calls) = recorded(|recorder| {
+        recorder.number = 3;
+        recorder.facts.is_foreign = true;
+        recorder.sequence_facts.is_asked_in_place = true;
+        recorder.sequence_facts.counts_keys = true;
+    });
+    assert_eq!(frames.facts(), SourceFacts { is_foreign: true, ..SourceFacts::ON_POOL });
+    let facts = SequenceFacts { is_asked_in_place: true, ..SequenceFacts::PLAIN };
+    assert_eq!((frames.sequence_facts(), frames.file_bytes()), (facts, Some(3)));
+    assert!(!recorded(|_| ()).0.sequence_facts().is_asked_in_place);
+    let tables: usize = frames.chunks.iter().map(|index| index.bytes() + size_of::<FrameIndex>()).sum();
+    let index = 30 + (tables + 2 * size_of::<ChunkInfo>()) as u64;
+    assert_eq!(frames.memory(), SourceMemory { chunks: 3, index });
+    assert_eq!(frames.fingerprint(None), mix(mix(mix(3, 1, 2), 3, 3), 3, 3));
+    frames.prepare_to_find().expect("memory");
+    frames.sample_content(Some(1), &mut Sampler::new()).expect("samples");
+    let diagnostics = frames.diagnostics();
+    diagnostics.forget_errors();
+    diagnostics.end_sweep();
+    assert_eq!(calls.take(), ["a.prepare_to_find", "a.sample_content", "a.forget_errors", "a.end_sweep"]);
+    assert_eq!(diagnostics.remarks()[0].message, "a");
+    assert_eq!(diagnostics.key_text(5, &Corpus::Numeric), "a-5");
+    assert!(diagnostics.check(0, 1).is_none());
+    let ids = [(0, 0), (0, 1), (0, 2), (1, 2)].map(|(chunk, index)| SequenceId { chunk, index });
+    let places = ids.map(|id| diagnostics.location(id, 1));
+    assert_eq!(places, [0, 0, 1, 100].map(|offset| Location::in_file("a", Some(offset), Some(1))));
+    for (truncated, more) in [(false, 1000), (true, 2000)] {
+        let mut keys = Vec::new();
+        frames.reported_keys(&ids, truncated, &mut keys);
+        assert_eq!(keys, [4, 4, 9, 5].map(|key| key + more));
+    }
+}
+
+#[test]
+fn wrapped_chunk_is_asked() {
+    let (frames, calls) = recorded(|recorder| {
+        recorder.invalid = Some((1, 1));
+        recorder.has_errors = true;
+        recorder.sequence_facts.is_expanded = true;
+    });
+    let chunk = load(frames, 0).expect("a chunk");
+    let value = |loaded: Loaded<'_>| match loaded {
+        Loaded::Data(view) => Some(f32::from_ne_bytes(view.values.try_into().expect("one value"))),
+        _ => None,
+    };
+    for (index, expected) in [
+        [Some(Recorder::value(4, 0, 0)), Some(Recorder::value(4, 0, 1))],
+        [Some(Recorder::value(4, 1, 0)), Some(Recorder::value(4, 1, 1))],
+        [Some(Recorder::value(9, 0, 0)), None],
+        [None, None],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut loaded = [Loaded::Skipped; 2];
+        chunk.sequences(index as u32, &mut loaded);
+        assert_eq!(loaded.map(value), expected, "{index}");
+        assert_eq!([0, 1].map(|stream| value(chunk.sequence(stream, index as u32))), expected, "{index}");
+    }
+    assert_eq!(chunk.failure(1, 2).expect("a failure").message(), "a0.failure 1 1");
+    assert!(chunk.failure(1, 3).is_none());
+    assert!(chunk.is_expanded(0));
+    assert!(!load(recorded(|_| ()).0, 0).expect("a chunk").is_expanded(0));
+    chunk.fetch(2, 7, &mut Parts::default()).expect("fetched");
+    chunk.fetch(3, 7, &mut Parts::default()).expect("no such frame");
+    chunk.prefetch(0, Ahead::Far);
+    chunk.warn();
+    assert!(chunk.errors().has_uncounted());
+    chunk.errors().commit().expect("tolerated");
+    assert_eq!(calls.take(), ["a0.fetch 1 7", "a0.warn", "a0.commit"]);
+    assert!(chunk.listing().is_none());
 }
 
 /// Creates utterances with the given keys and lengths, in chunks of `size`.

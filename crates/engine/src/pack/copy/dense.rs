@@ -357,3 +357,66 @@ impl BinaryLanes<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::layout::GAP;
+    use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView};
+
+    #[test]
+    fn blocks_of_steps_must_pay() {
+        let layout = Layout { steps: 10, lanes: 2, ..Layout::default() };
+        // Columns of 4 bytes: 8 bytes in a step, 80 in all.
+        for (records, bytes, run, expected) in [
+            (2, 24, 10, 3),
+            (2, 24, 11, 10),
+            (2, 31, 10, 3),
+            (2, 32, 13, 4),
+            (2, 80, 40, 10),
+            (2, 7, 4, 1),
+            (3, 7, 4, 10),
+        ] {
+            assert_eq!(block_steps(&layout, records, 4, bytes, run), expected, "{records} {bytes} {run}");
+        }
+        assert_eq!(block_steps(&layout, 2, 0, 24, 1), 10);
+        assert_eq!(block_steps(&Layout::default(), 0, 4, 24, 1), 1);
+    }
+
+    #[test]
+    fn gaps_are_filled() {
+        let layout = Layout { steps: 4, lanes: 3, ..Layout::default() };
+        let gap = Record { id: GAP, lane: 1, begin: 1, end: 3 };
+        let filled = |gap: &Record, column: usize, value: &[u8]| {
+            let mut out = vec![9; 12 * column];
+            fill_gap(&mut out, &layout, gap, column, value);
+            out
+        };
+        let mut expected = vec![9; 24];
+        expected[8..10].copy_from_slice(&[5, 5]);
+        expected[14..16].copy_from_slice(&[5, 5]);
+        assert_eq!(filled(&gap, 2, &[5]), expected);
+        expected[8..10].copy_from_slice(&[5, 6]);
+        expected[14..16].copy_from_slice(&[5, 6]);
+        assert_eq!(filled(&gap, 2, &[5, 6]), expected);
+        assert_eq!(filled(&gap, 0, &[5]), []);
+        let from_before = Record { begin: -2, end: 1, lane: 0, ..gap };
+        assert_eq!(filled(&from_before, 1, &[0]), [0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+    }
+
+    #[test]
+    fn sequences_of_one_sample_are_copied_up_to_frames() {
+        let spec = FrameSpec { dim: 1, encoding: FrameEncoding::Float, left: 0, right: 0 };
+        let frames = ViewKind::Frames(FrameView { first: 0, spec: &spec });
+        let view = |kind| SequenceView { samples: 1, values: &[1, 2, 3, 4], form: ValueForm::Whole, kind };
+        let dense = view(ViewKind::Dense);
+        for (views, expected) in
+            [(&[dense; 3], 3), (&[dense, view(frames), dense], 1), (&[view(frames), dense, dense], 0)]
+        {
+            let mut out = vec![9; 12];
+            let count = one_step(&mut out, 4, 4, views, false, NoPrefetch);
+            assert_eq!(count, expected);
+            assert_eq!(out, [[1, 2, 3, 4].repeat(count), vec![9; 12 - 4 * count]].concat());
+        }
+    }
+}

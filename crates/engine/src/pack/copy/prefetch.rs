@@ -230,6 +230,7 @@ pub(super) fn copy_indices(prefetch: &mut impl Prefetch, target: &mut [u8], sour
 mod tests {
     use super::*;
     use cntk_reader_core::memory::compact::decimal;
+    use cntk_reader_core::sequence::{FrameEncoding, FrameSpec, FrameView, SparseView};
 
     #[test]
     fn pieces_are_prefetched_at_a_distance() {
@@ -306,5 +307,47 @@ mod tests {
                 assert!(found == expected, "{narrow} {count}");
             }
         }
+    }
+
+    /// Frames of 4 bytes, one before and two after the middle one.
+    #[test]
+    fn values_in_samples_are_selected() {
+        let stored: Vec<u8> = (0..40).collect();
+        let spec = FrameSpec { dim: 1, encoding: FrameEncoding::Float, left: 1, right: 2 };
+        let range = |first, samples| {
+            let kind = ViewKind::Frames(FrameView { first, spec: &spec });
+            let view = SequenceView { samples, values: &stored, form: ValueForm::Whole, kind };
+            assert_eq!(beginning(&view), values(&view));
+            values(&view).first().map(|&begin| (begin, values(&view).len()))
+        };
+        assert_eq!(range(3, 2), Some((8, 20)));
+        assert_eq!(range(0, 1), Some((0, 12)));
+        assert_eq!(range(9, 1), Some((32, 8)));
+        assert_eq!(range(10, 5), Some((36, 4)));
+        assert_eq!(range(11, 1), None);
+        assert_eq!(range(u32::MAX, 1), None);
+        let values: Vec<u8> = vec![1; 2000];
+        let sparse = SparseView { indices: &[7; 12], narrow: false, offsets: &[0, 3], single: false };
+        let dense =
+            SequenceView { samples: 1, values: &values, form: ValueForm::Whole, kind: ViewKind::Dense };
+        assert_eq!((super::values(&dense).len(), beginning(&dense).len()), (2000, BEGINNING));
+        assert_eq!(
+            (indices(&dense), beginning(&SequenceView { values: &[1; 3], ..dense })),
+            (&[][..], &[1; 3][..])
+        );
+        assert_eq!(indices(&SequenceView { kind: ViewKind::Sparse(sparse), ..dense }), [7; 12]);
+    }
+
+    #[test]
+    fn eighth_sequence_is_prefetched() {
+        let view = SequenceView { samples: 1, values: &[], form: ValueForm::Whole, kind: ViewKind::Dense };
+        let views = [view; 10];
+        let mut prefetch = EightAhead(&views);
+        let left = [(); 4].map(|()| {
+            prefetch.copies(0);
+            prefetch.0.len()
+        });
+        assert_eq!(left, [9, 8, 8, 8]);
+        assert!(prefetch.is_done() && NoPrefetch.is_done());
     }
 }

@@ -593,4 +593,28 @@ mod tests {
         };
         assert!(write(&mut [0; 8 + 32 + 28], &layout, &[view, view], 4).is_err());
     }
+
+    #[test]
+    fn offsets_of_single_entries_count_by_one() {
+        for (offsets, expected) in [
+            (&[][..], true),
+            (&[5], true),
+            (&[5, 6, 7], true),
+            (&[u32::MAX, 0, 1], true),
+            (&[5, 5], false),
+            (&[5, 7, 7], false),
+            (&[5, 7, 8], false),
+            (&[0, 1, 3, 3, 4], false),
+        ] {
+            assert_eq!(counts_by_one(offsets), expected, "{offsets:?}");
+        }
+        let view = |single, offsets| {
+            let kind = ViewKind::Sparse(SparseView { indices: &[], narrow: false, offsets, single });
+            SequenceView { samples: 1, values: &[], form: ValueForm::Ones, kind }
+        };
+        let (declared, counted, others) = (view(true, &[0, 2]), view(false, &[0, 1]), view(false, &[0, 2]));
+        assert!(are_single(&[declared, counted]) && are_single(&[]));
+        assert!(!are_single(&[declared, others]) && !are_single(&[others, counted]));
+        assert!(!are_single(&[SequenceView { kind: ViewKind::Dense, ..declared }]));
+    }
 }

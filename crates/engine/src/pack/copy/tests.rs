@@ -78,6 +78,107 @@ fn compare(info: &StreamInfo, lengths: &[u32], views: &[SequenceView<'_>], nnz: 
     assert!(found == expected);
 }
 
+#[test]
+fn samples_within_steps() {
+    let view = SequenceView { samples: 4, values: &[], form: ValueForm::Whole, kind: ViewKind::Dense };
+    for (steps, begin, expected) in [
+        (0..10, 3, 0..4),
+        (0..5, 3, 0..2),
+        (4..6, 3, 1..3),
+        (5..9, 3, 2..4),
+        (0..3, 3, 0..0),
+        (7..9, 3, 4..4),
+        (9..12, 3, 4..4),
+    ] {
+        assert_eq!(samples_in(&steps, begin, &view), expected, "{steps:?}");
+    }
+}
+
+/// Returns the number of parts of about `bytes` bytes of a stream whose samples have two values.
+fn parts(storage: Storage, is_binary: bool, lengths: &[u32], bytes: usize) -> usize {
+    let mut info = info("x", storage, ElementType::Float, 2);
+    info.is_binary = is_binary;
+    let mut layout = Layout::default();
+    match is_binary {
+        true => layout.sequence_major(lengths),
+        false => FirstFit::default().lay_out(lengths, &mut layout).expect("memory"),
+    }
+    let samples = lengths.iter().sum::<u32>() as usize;
+    let (values, indices) = (vec![0; samples * 8], vec![0; samples * 8]);
+    let offsets: Vec<u32> = (0..).step_by(2).take(samples + 1).collect();
+    let view = |&samples: &u32| {
+        let (values, indices) = (&values[..samples as usize * 8], &indices[..samples as usize * 8]);
+        let offsets = &offsets[..=samples as usize];
+        let kind = match storage {
+            Storage::Dense => ViewKind::Dense,
+            Storage::SparseCsc => {
+                ViewKind::Sparse(SparseView { indices, narrow: false, offsets, single: false })
+            }
+        };
+        SequenceView { samples, values, form: ValueForm::Whole, kind }
+    };
+    let views: Vec<_> = lengths.iter().map(view).collect();
+    let mut out = vec![0; 10_000];
+    let size = match storage {
+        Storage::Dense => layout.columns() * 8,
+        Storage::SparseCsc => 8 + samples * 16 + (layout.columns() + 1) * 4,
+    };
+    let mut parts = Vec::new();
+    let whole = BlockPart::whole(&info, &layout, &views, &mut out[..size], 2 * samples).expect("offsets");
+    whole.split(bytes, &mut parts).expect("memory");
+    parts.len()
+}
+
+#[test]
+fn parts_have_about_the_requested_size() {
+    use Storage::{Dense, SparseCsc};
+    for (storage, is_binary, lengths, bytes, expected) in [
+        // One step: columns of 8 bytes.
+        (Dense, false, &[1; 10][..], 24, 4),
+        (Dense, false, &[1; 10], 7, 10),
+        (Dense, false, &[1; 10], 1000, 1),
+        // Three lanes of four steps, 24 bytes each.
+        (Dense, false, &[4; 3], 48, 2),
+        (Dense, false, &[4; 3], 24, 4),
+        (Dense, true, &[4; 3], 24, 1),
+        // Entries of 8 bytes, two in a sample.
+        (SparseCsc, false, &[1; 10], 24, 5),
+        (SparseCsc, false, &[1; 10], 16, 10),
+        (SparseCsc, false, &[1; 10], 1, 10),
+        // One lane is copied at once.
+        (SparseCsc, false, &[10], 16, 1),
+        // Six entries in a step. More than four parts would cost too much.
+        (SparseCsc, false, &[4; 3], 48, 4),
+        (SparseCsc, false, &[4; 3], 96, 2),
+        (SparseCsc, false, &[4; 3], 47, 1),
+    ] {
+        let found = parts(storage, is_binary, lengths, bytes);
+        assert_eq!(found, expected, "{storage:?} {is_binary} {lengths:?} {bytes}");
+    }
+}
+
+/// In one step, in several lanes, and in lanes of binary data.
+#[test]
+fn samples_without_values_are_not_copied() {
+    let mut info = info("x", Storage::Dense, ElementType::Float, 0);
+    for (lengths, is_binary) in [(&[1, 1, 1][..], false), (&[1, 2, 1], false), (&[3, 1], true)] {
+        info.is_binary = is_binary;
+        let view = |&samples: &u32| SequenceView {
+            samples,
+            values: &[],
+            form: ValueForm::Whole,
+            kind: ViewKind::Dense,
+        };
+        let views: Vec<_> = lengths.iter().map(view).collect();
+        compare(&info, lengths, &views, 0, 10);
+    }
+    let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
+    let columns = Columns { first: 0, stride: 0, column: 0 };
+    let kind = ViewKind::Sparse(sparse);
+    let view = SequenceView { samples: 1, values: &[0; 4], form: ValueForm::Whole, kind };
+    assert!(samples(&mut [], columns, 4, &view, 0, 1, Repeats::Sum).is_ok());
+}
+
 /// Each size of sample may have a different loop.
 #[test]
 fn samples_of_every_size_are_copied_to_their_columns() {

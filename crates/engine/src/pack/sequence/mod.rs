@@ -136,4 +136,6 @@ impl Packer for SequencePacker {
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod fetched;
+#[cfg(test)]
 mod tests;

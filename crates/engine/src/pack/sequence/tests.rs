@@ -1,12 +1,19 @@
 //! Packing of whole sequences: the example byte for byte, invalid sequences, reuse of memory.
 
 use super::*;
+use crate::pack::Packing;
+use crate::pack::packer::output_streams;
 use crate::pack::test_feed::{
     Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, info, parse, records,
 };
+use crate::testing::{Recorder, logged};
 use cntk_reader_core::ErrorKind;
+use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::loading::load;
+use cntk_reader_core::stream::{ElementType, Ids, Storage};
+use cntk_reader_core::written::Written;
 
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 0, right_splice: 0 };
 
@@ -130,6 +137,8 @@ fn long_sequence_is_not_a_frame() {
     let error = packer.read(feed).expect_err("must be refused");
     assert_eq!(error.message(), "Detected a non-frame sequence of size 3 in frame mode.");
     assert_eq!((error.kind(), error.class()), (ErrorKind::Data, ExceptionClass::Runtime));
+    let start = "The sequence has 3 samples in 'x' and 3 in 's'. 'frameMode = true' needs sequences of one";
+    assert!(error.detail().starts_with(start), "{error}");
     assert_eq!(feed.position, 3);
     assert!(packer.read(feed).is_err());
     // The long sequences are consumed; only frames are left.
@@ -339,4 +348,160 @@ fn gaps_are_zeros_in_reused_memory() {
     }
     // Otherwise the memory would be new, and thus zero.
     assert!(places.windows(2).any(|pair| pair[0] == pair[1]), "{places:?}");
+}
+
+/// Class numbers are in one lane, and binary streams in a lane for each sequence, although all
+/// lengths are equal.
+#[test]
+fn each_kind_of_stream_has_its_layout() {
+    let x = info("x", Storage::Dense, ElementType::Double, 1);
+    let ids = StreamInfo::ids("ids", 99, Ids { element: ElementType::Int64, padding: 0 });
+    let binary = x.clone().binary();
+    let lanes = ("0:0[0,3) 1:1[0,1) 2:1[1,3)", (3, 2, false), vec![1, 4, 2, 5, 3, 6]);
+    let one_lane = ("0:0[0,3) 1:0[3,4) 2:0[4,6)", (6, 1, false), vec![1, 2, 3, 4, 5, 6]);
+    let contiguous = ("0:0[0,3) 1:1[0,1) 2:2[0,2)", (3, 3, true), vec![1, 2, 3, 4, 0, 0, 5, 6, 0]);
+    let kinds = [(x, lanes), (ids, one_lane), (binary, contiguous)];
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [0, 1, 0], [2, 0, 2], [1, 2, 1]] {
+        let (streams, expected): (Vec<_>, Vec<_>) =
+            order.map(|kind: usize| kinds[kind].clone()).into_iter().unzip();
+        let sequence = |numbers: std::ops::Range<i64>| {
+            let of_stream = |stream: &StreamInfo| {
+                let bytes = |number: i64| match stream.element {
+                    ElementType::Int64 => number.to_ne_bytes(),
+                    _ => (number as f64).to_ne_bytes(),
+                };
+                let mut data = Data { samples: numbers.clone().count() as u32, ..Data::default() };
+                data.values.extend(numbers.clone().flat_map(bytes));
+                data
+            };
+            streams.iter().map(of_stream).collect::<Vec<_>>()
+        };
+        let feed = &mut TestFeed::new(&streams, vec![sequence(1..4), sequence(4..5), sequence(5..7)], 2, 1);
+        let minibatch = read(&mut packer(&streams, 100), feed);
+        for (number, (of_sequences, sizes, values)) in expected.into_iter().enumerate() {
+            let stream = &minibatch.streams[number];
+            assert_eq!(records(&minibatch, number), of_sequences, "{order:?}");
+            let layout = &stream.layout;
+            assert_eq!((layout.steps, layout.lanes, layout.sequence_major), sizes, "{order:?}");
+            let found: Vec<i64> = match stream.dense::<i64>() {
+                Some(numbers) => numbers.to_vec(),
+                None => stream.dense::<f64>().expect("values").iter().map(|&value| value as i64).collect(),
+            };
+            assert_eq!(found, values, "{order:?}");
+        }
+    }
+}
+
+#[test]
+fn class_numbers_of_frames_are_in_lanes() {
+    let streams = vec![StreamInfo::ids("ids", 99, Ids { element: ElementType::Int64, padding: 0 })];
+    let data = Data { samples: 1, values: [&[0][..], &7i64.to_ne_bytes()].concat(), ..Data::default() };
+    let mut packer = SequencePacker::of_frames(streams.clone(), true);
+    packer.configure(&SIZES).expect("sizes");
+    let minibatch = read(&mut packer, &mut TestFeed::new(&streams, vec![vec![data]; 3], 2, 1));
+    assert_eq!(records(&minibatch, 0), "0:0[0,1) 1:1[0,1) 2:2[0,1)");
+    assert_eq!(minibatch.streams[0].dense::<i64>(), Some(&[7, 7, 7][..]));
+}
+
+#[test]
+fn sizes_are_checked_and_kept() {
+    let mut packer = SequencePacker::new(example_streams(), true);
+    let zero = PackConfig { minibatch: 0, ..SIZES };
+    assert_eq!(packer.check(&zero).expect_err("must be refused").class(), ExceptionClass::Logic);
+    assert!(packer.check(&SIZES).is_ok() && packer.spec().is_none());
+    packer.configure(&PackConfig { workers: 2, rank: 1, ..SIZES }).expect("sizes");
+    assert!(packer.configure(&zero).is_err());
+    let (_, limits) = packer.spec().expect("sizes");
+    assert_eq!(limits, Limits { global: u64::MAX, local: 3 });
+    let mut queues = vec![Queue::default(); 2];
+    packer.queued(&mut queues).expect("memory");
+    assert_eq!((queues, packer.held_samples()), (vec![], 0));
+    let load = &mut |_: SequenceId| Err(Error::internal("nothing is queued"));
+    packer.restore(&SIZES, &[], load).expect("no queues");
+    assert_eq!(packer.spec().expect("sizes").1.local, 7);
+}
+
+#[test]
+fn sizes_without_a_sample_for_the_worker_are_warned_about_once() {
+    let small = PackConfig { workers: 3, rank: 2, minibatch: 2, ..SIZES };
+    for (local_timeline, sizes, expected) in [(true, small, 1), (false, small, 0), (true, SIZES, 0)] {
+        let mut packer = SequencePacker::new(example_streams(), local_timeline);
+        let (_, lines) = logged(|| {
+            packer.configure(&sizes).expect("sizes");
+            packer.configure(&sizes).expect("sizes");
+        });
+        assert_eq!(lines.len(), expected, "{lines:?}");
+        assert!(lines.iter().all(|(level, _)| *level == Level::Warning));
+    }
+}
+
+#[test]
+fn minibatches_count_towards_the_memory() {
+    let memory = MinibatchMemory::default();
+    let streams = example_streams();
+    let mut packer = SequencePacker::new(streams.clone(), true).of_memory(&memory);
+    packer.configure(&SIZES).expect("sizes");
+    let minibatch = read(&mut packer, &mut TestFeed::parse(&streams, EXAMPLE, 1));
+    assert!(memory.meter().bytes() >= minibatch.bytes() as u64);
+    drop((packer, minibatch));
+    assert_eq!(memory.meter().bytes(), 0);
+}
+
+#[test]
+fn only_truncation_makes_streams_dense() {
+    let streams = example_streams();
+    assert_eq!(output_streams(&streams, Packing::Sequence), streams);
+    assert_eq!(output_streams(&streams, Packing::Frame), streams);
+}
+
+/// A feed of the two chunks `a0` and `a1` of a [`Recorder`], with the keys 5 and 6, and 7.
+fn recorded(recorder: &Arc<Recorder>) -> TestFeed {
+    let lengths = [2, 2, 2].map(|samples| vec![Data { samples, ..Data::default() }]);
+    let mut feed = TestFeed::new(&recorder.streams[..1], lengths.to_vec(), 2, 1);
+    feed.chunks = [0, 1].map(|chunk| Some(load(recorder.clone(), chunk).expect("a chunk"))).to_vec();
+    feed
+}
+
+const RECORDED: &[&[(u64, u32)]] = &[&[(5, 2), (6, 2)], &[(7, 2)]];
+
+#[test]
+fn sequences_are_prefetched_before_they_are_looked_up() {
+    let recorder = Arc::new(Recorder::new("a", RECORDED));
+    read(&mut packer(&recorder.streams, 100), &mut recorded(&recorder));
+    let far = ["a0.prefetch 0 Far", "a0.prefetch 1 Far", "a1.prefetch 0 Far"];
+    let near = ["a0.prefetch 0 Near", "a0.prefetch 1 Near", "a1.prefetch 0 Near"];
+    assert_eq!(recorder.calls.take(), [far, near].concat());
+}
+
+#[test]
+fn invalid_sequence_may_fail_at_once() {
+    let mut recorder = Recorder::new("a", RECORDED).with_stream("b");
+    recorder.invalid = Some((1, 1));
+    let recorder = Arc::new(recorder);
+    let error = packer(&recorder.streams, 100).read(&mut recorded(&recorder)).expect_err("must be refused");
+    assert_eq!(error.message(), "a0.failure 1 1");
+}
+
+#[test]
+fn errors_about_sequences_are_located() {
+    let recorder = Arc::new(Recorder::new("a", RECORDED));
+    let source = AnyDeserializer::Known(recorder.clone());
+    let key = Written::at(Some("c.cntk"), 3, 5, String::new());
+    let explain = || Explain::new(&source, &Arc::new(Corpus::Numeric), key.clone());
+    let refused = |packer: SequencePacker| {
+        let mut packer = packer.explained(explain());
+        packer.configure(&SIZES).expect("sizes");
+        let error = packer.read(&mut recorded(&recorder)).expect_err("must be refused");
+        let place = error.location();
+        assert_eq!((place.file.as_deref(), place.stream.as_deref()), (Some("a"), Some("a")));
+        assert_eq!((place.offset, place.key.as_deref()), (Some(0), Some("a-5")));
+        error
+    };
+    // A sequence of two samples is not a frame: the packing may be a mistake.
+    let error = refused(SequencePacker::of_frames(recorder.streams.clone(), true));
+    assert!(error.detail().ends_with("This way of packing is set in line 3 of 'c.cntk'."), "{error}");
+    // The chunk does not match its description.
+    let wide = recorder.streams[0].clone().with_shape(vec![3]);
+    assert_eq!(refused(SequencePacker::new(vec![wide.clone()], true)).detail(), "");
+    assert_eq!(refused(SequencePacker::new(vec![wide], true)).kind(), ErrorKind::Internal);
 }

@@ -89,3 +89,85 @@ impl Slot {
         self.queue.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::test_feed::TestChunk;
+
+    /// Queues sequences of these lengths, with the flag of the end of a sweep.
+    fn slot(sequences: &[(usize, bool)]) -> Slot {
+        let chunk: Arc<dyn Chunk> = Arc::new(TestChunk { streams: Vec::new(), sequences: Vec::new() });
+        let mut slot = Slot::default();
+        for (&(samples, end_of_sweep), index) in sequences.iter().zip(0..) {
+            let (id, chunk) = (SequenceId { chunk: 0, index }, Arc::clone(&chunk));
+            slot.push(QueuedSequence { id, chunk, samples, end_of_sweep }).expect("memory");
+        }
+        slot
+    }
+
+    /// Returns the index and flag of each sequence in the queue.
+    fn queue(slot: &Slot) -> Vec<(u32, bool)> {
+        slot.queue.iter().map(|queued| (queued.id.index, queued.end_of_sweep)).collect()
+    }
+
+    #[test]
+    fn delivered_sequences_are_removed() {
+        let mut slot = slot(&[(2, false), (3, true)]);
+        assert_eq!((slot.available(), slot.pop_if_done()), (5, None));
+        slot.cursor = 2;
+        assert_eq!((slot.available(), slot.pop_if_done()), (3, Some(false)));
+        assert_eq!((slot.available(), slot.cursor, slot.pop_if_done()), (3, 0, None));
+        slot.cursor = 3;
+        assert_eq!((slot.available(), slot.pop_if_done()), (0, Some(true)));
+        assert_eq!((slot.available(), slot.pop_if_done()), (0, None));
+    }
+
+    #[test]
+    fn empty_sequences_are_taken_when_they_are_due() {
+        let all = [(2, false), (0, true), (1, false), (0, false)];
+        // The flag moves to the sequence before.
+        let first_taken = vec![(0, true), (2, false), (3, false)];
+        for (cursor, steps, expected) in [
+            (0, 2, None),
+            (0, 3, Some(&first_taken)),
+            (1, 1, None),
+            (1, 2, Some(&first_taken)),
+            (0, 100, Some(&first_taken)),
+            (0, 0, Some(&first_taken)),
+        ] {
+            let mut slot = slot(&all);
+            slot.cursor = cursor;
+            assert_eq!(slot.take_empty(steps), expected.is_some(), "{cursor} {steps}");
+            if let Some(expected) = expected {
+                assert_eq!(&queue(&slot), expected, "{cursor} {steps}");
+            }
+        }
+        // The last one has no sample after it.
+        let mut slot = slot(&all);
+        assert!(slot.take_empty(100) && !slot.take_empty(100));
+        assert_eq!(queue(&slot), first_taken);
+        assert!(slot.take_empty(0) && !slot.take_empty(0));
+        assert_eq!(queue(&slot), first_taken[..2]);
+    }
+
+    #[test]
+    fn flag_of_the_first_sequence_is_dropped() {
+        let mut slot = slot(&[(0, true), (0, false), (1, false)]);
+        assert!(slot.take_empty(1));
+        assert_eq!(queue(&slot), [(1, false), (2, false)]);
+        assert!(slot.take_empty(1) && !slot.take_empty(1));
+        assert_eq!((queue(&slot), slot.available()), (vec![(2, false)], 1));
+    }
+
+    #[test]
+    fn cleared_slots_are_empty() {
+        let mut slot = slot(&[(2, false), (0, true)]);
+        slot.cursor = 1;
+        let capacity = slot.queue.capacity();
+        slot.clear();
+        assert_eq!((slot.available(), slot.cursor, queue(&slot)), (0, 0, vec![]));
+        assert!(!slot.take_empty(0));
+        assert_eq!(slot.queue.capacity(), capacity);
+    }
+}

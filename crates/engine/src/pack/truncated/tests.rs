@@ -5,7 +5,12 @@ use super::*;
 use crate::pack::test_feed::{
     Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, floats, info, parse, records,
 };
-use cntk_reader_core::stream::{ElementType, Storage};
+use crate::testing::Recorder;
+use cntk_reader_core::corpus::Corpus;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::loading::load;
+use cntk_reader_core::stream::{ElementType, Ids, Storage, UNKNOWN_DIMENSION};
+use cntk_reader_core::written::Written;
 
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 3, right_splice: 0 };
 
@@ -105,6 +110,7 @@ fn right_splice() {
     );
     let minibatch = read(packer, &mut feed(1));
     assert_eq!(minibatch.streams[1].layout.right_splice, 1);
+    assert_eq!(packer.spec().map(|(_, limits)| limits), None);
     for right_splice in [3, 4] {
         let config = PackConfig { right_splice, ..SIZES };
         let error = packer.configure(&config).expect_err("would never advance");
@@ -220,6 +226,8 @@ fn damaged_checkpoints_are_errors() {
     let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
     read(packer, feed);
     let good = queued(packer);
+    // Sequence 1, and the second half of sequence 3.
+    assert_eq!((packer.held_samples(), good[1].cursor), (2, 1));
     let chunks = feed.chunks.clone();
     let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
     let mut beyond = good.clone();
@@ -230,6 +238,17 @@ fn damaged_checkpoints_are_errors() {
         assert_eq!(error.kind(), ErrorKind::Checkpoint);
     }
     assert_eq!(queued(packer), good);
+    let error = TruncatedPacker::new(example_streams(), true).requeue(&good, load).expect_err("no sizes");
+    assert_eq!(error.kind(), ErrorKind::State);
+    // Queued sequences were valid.
+    for (stream, state) in [(0, SequenceState::Invalid), (1, SequenceState::Skipped)] {
+        let mut sequences = parse(&example_streams(), EXAMPLE);
+        sequences[3][stream].state = state;
+        let chunks = TestFeed::new(&example_streams(), sequences, 2, 1).chunks;
+        let load =
+            &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+        assert_eq!(packer.requeue(&good, load).expect_err("damaged").kind(), ErrorKind::Checkpoint);
+    }
 }
 
 #[test]
@@ -244,6 +263,10 @@ fn invalid_sizes() {
     assert_eq!(refused(PackConfig { truncation: 0, ..SIZES }), ExceptionClass::Logic);
     assert_eq!(refused(PackConfig { workers: 3, ..SIZES }), ExceptionClass::InvalidArgument);
     assert_eq!(refused(PackConfig { workers: 0, ..SIZES }), ExceptionClass::InvalidArgument);
+    let error = packer.check(&PackConfig { workers: 3, ..SIZES }).expect_err("must be refused");
+    let needed =
+        "3 workers need a minibatch size of at least 9 samples, the truncation length for each; it is 7.";
+    assert_eq!(error.detail(), needed);
     // Shares of 7 / 2 = 3 slots for 2 workers, and at least one slot.
     for (config, slots) in [
         (PackConfig { workers: 2, rank: 0, truncation: 2, ..SIZES }, 2),
@@ -348,5 +371,194 @@ fn invalid_sequence_is_reported_with_the_next_valid_one() {
         } else {
             assert_eq!(result.expect("tolerated").keys, [0, 3, 4]);
         }
+    }
+}
+
+/// A sequence can end a sweep and be the whole data of several lanes, or of one lane several times.
+#[test]
+fn ends_of_sweeps_are_flagged_once() {
+    for (length, truncation, flags) in
+        [(1, 2, "****E"), (2, 2, "******E"), (3, 2, "-**-**-**E"), (1, 3, "***E")]
+    {
+        let (_, feed) = &mut of_lengths(&[length]);
+        feed.end = 12 * length;
+        let mut packer = TruncatedPacker::new(vec![info("x", Storage::Dense, ElementType::Float, 1)], true);
+        packer.configure(&PackConfig { minibatch: 2 * truncation, truncation, ..SIZES }).expect("sizes");
+        let (mut found, mut minibatches) = (String::new(), 0);
+        loop {
+            let minibatch = read(&mut packer, feed);
+            if minibatch.streams.is_empty() {
+                break;
+            }
+            minibatches += 1;
+            found.push(if minibatch.end_of_sweep { '*' } else { '-' });
+            if minibatch.end_of_epoch {
+                found.push('E');
+            }
+        }
+        assert_eq!((found.as_str(), minibatches), (flags, flags.len() - 1), "{length} {truncation}");
+    }
+}
+
+/// After two sweeps without samples, reading ends.
+#[test]
+fn sweeps_without_samples_end_reading() {
+    let mut sequences = parse(&example_streams(), EXAMPLE);
+    sequences.iter_mut().for_each(|sequence| sequence[0].state = SequenceState::Skipped);
+    let mut feed = TestFeed::new(&example_streams(), sequences, 2, 10);
+    let packer = &mut packer(SIZES);
+    let end = read(packer, &mut feed);
+    assert!(end.streams.is_empty() && end.end_of_epoch && !end.end_of_sweep);
+    // Two for each slot.
+    assert_eq!(feed.position, 4 * 14);
+    // Any number of sweeps fills long minibatches.
+    let feed = &mut self::feed(20);
+    packer.configure(&PackConfig { minibatch: 100, truncation: 100, ..SIZES }).expect("sizes");
+    assert_eq!(read(packer, feed).keys.len(), 7 * 7 + 1);
+    assert_eq!(feed.position, 7 * 14 + 3);
+}
+
+#[test]
+fn gaps_are_filled_with_the_padding_of_class_numbers() {
+    let ids = |element, padding| StreamInfo::ids("ids", 99, Ids { element, padding });
+    let streams = vec![
+        ids(ElementType::Int32, -7),
+        ids(ElementType::Int64, -8),
+        ids(ElementType::Int32, 0),
+        info("x", Storage::Dense, ElementType::Float, 2),
+    ];
+    let numbers = |samples: u32| {
+        let of_stream = |info: &StreamInfo| {
+            let mut data = Data { samples, ..Data::default() };
+            data.values.resize(1 + samples as usize * info.sample_size() * info.element.size(), 1);
+            data
+        };
+        streams.iter().map(of_stream).collect::<Vec<_>>()
+    };
+    let feed = &mut TestFeed::new(&streams, vec![numbers(4), numbers(1)], 2, 1);
+    let packer = &mut TruncatedPacker::new(streams.clone(), true);
+    packer.configure(&PackConfig { minibatch: 4, truncation: 4, ..SIZES }).expect("sizes");
+    // The second minibatch reuses the memory of the first.
+    drop(read(packer, feed));
+    let minibatch = read(packer, feed);
+    assert_eq!(records(&minibatch, 0), "0:0[0,1) gap:0[1,4)");
+    const ONE: i32 = 0x0101_0101;
+    assert_eq!(minibatch.streams[0].dense::<i32>(), Some(&[ONE, -7, -7, -7][..]));
+    assert_eq!(minibatch.streams[1].dense::<i64>(), Some(&[0x0101_0101_0101_0101, -8, -8, -8][..]));
+    assert_eq!(minibatch.streams[2].dense::<i32>(), Some(&[ONE, 0, 0, 0][..]));
+    assert!(minibatch.streams[3].block()[8..].iter().all(|&byte| byte == 0));
+}
+
+/// Finds the largest number that is accepted.
+fn largest(accepts: impl Fn(u64) -> bool) -> u128 {
+    let (mut good, mut bad) = (1, 1 << 60);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        *(if accepts(middle) { &mut good } else { &mut bad }) = middle;
+    }
+    good.into()
+}
+
+/// All limits amount to the same memory.
+#[test]
+fn minibatches_fit_into_the_memory() {
+    let (queued, slot) = (size_of::<QueuedSequence>() as u128, size_of::<Slot>() as u128);
+    let float = |size| info("x", Storage::Dense, ElementType::Float, size);
+    let late = info("y", Storage::Dense, ElementType::Float, UNKNOWN_DIMENSION);
+    let double = info("x", Storage::SparseCsc, ElementType::Double, 1000);
+    let mut limits = Vec::new();
+    for (streams, bytes) in [
+        (vec![float(1)], 4),
+        (vec![float(1000)], 4000),
+        (vec![double.clone()], 8000),
+        (vec![float(1000), late], 4000),
+        (vec![float(1000), double], 12000),
+    ] {
+        let packer = TruncatedPacker::new(streams, true);
+        let refused = PackConfig { minibatch: 7, truncation: 1 << 60, ..SIZES };
+        assert_eq!(packer.check(&refused).expect_err("too large").kind(), ErrorKind::Memory);
+        let most = largest(|truncation| packer.check(&PackConfig { truncation, ..SIZES }).is_ok());
+        limits.push(most * (bytes + queued) + slot);
+        // One step in each of many slots.
+        let sizes = PackConfig { truncation: 1, ..SIZES };
+        let most = largest(|minibatch| packer.check(&PackConfig { minibatch, ..sizes }).is_ok());
+        limits.push(most * (bytes + queued + slot));
+        // Another worker has the other half of them.
+        let sizes = PackConfig { workers: 2, rank: 1, ..sizes };
+        let most = largest(|minibatch| packer.check(&PackConfig { minibatch, ..sizes }).is_ok());
+        limits.push(most / 2 * (bytes + queued + slot));
+    }
+    let (least, most) = (limits.iter().min().expect("limits"), limits.iter().max().expect("limits"));
+    assert!(most - least <= 20_000, "{limits:?}");
+}
+
+/// Chunks `a0` and `a1` of a [`Recorder`], with sequences of two samples in each stream.
+fn recorded(recorder: &Arc<Recorder>) -> TestFeed {
+    let lengths = [2, 2, 2].map(|samples| vec![Data { samples, ..Data::default() }]);
+    let mut feed = TestFeed::new(&recorder.streams[..1], lengths.to_vec(), 2, 1);
+    feed.chunks = [0, 1].map(|chunk| Some(load(recorder.clone(), chunk).expect("a chunk"))).to_vec();
+    feed
+}
+
+const RECORDED: &[&[(u64, u32)]] = &[&[(5, 2), (6, 2)], &[(7, 2)]];
+
+#[test]
+fn invalid_sequence_may_fail_at_once() {
+    let mut recorder = Recorder::new("a", RECORDED).with_stream("b");
+    recorder.invalid = Some((1, 1));
+    let recorder = Arc::new(recorder);
+    let mut packer = TruncatedPacker::new(recorder.streams.clone(), true);
+    packer.configure(&SIZES).expect("sizes");
+    let error = packer.read(&mut recorded(&recorder)).expect_err("must be refused");
+    assert_eq!(error.message(), "a0.failure 1 1");
+}
+
+#[test]
+fn errors_about_sequences_are_located() {
+    let recorder = Arc::new(Recorder::new("a", RECORDED));
+    let source = AnyDeserializer::Known(recorder.clone());
+    let key = Written::at(Some("c.cntk"), 3, 5, String::new());
+    let explain = Explain::new(&source, &Arc::new(Corpus::Numeric), key);
+    // The chunk does not match its description: not the fault of the packing.
+    let streams = vec![recorder.streams[0].clone().with_shape(vec![3])];
+    let mut packer = TruncatedPacker::new(streams, true).explained(explain.clone());
+    packer.configure(&SIZES).expect("sizes");
+    let error = packer.read(&mut recorded(&recorder)).expect_err("must be refused");
+    assert_eq!((error.kind(), error.detail()), (ErrorKind::Internal, ""));
+    let place = error.location();
+    assert_eq!((place.file.as_deref(), place.stream.as_deref()), (Some("a"), Some("a")));
+    assert_eq!((place.offset, place.key.as_deref()), (Some(0), Some("a-5")));
+    // Lengths differ in the second sequence.
+    let streams = ["x", "y"].map(|name| info(name, Storage::Dense, ElementType::Float, 1));
+    let feed = &mut TestFeed::parse(&streams, "0 |x 1 |y 1\n1 |x 1 |y 1\n1 |x 1\n", 1);
+    let mut packer = TruncatedPacker::new(streams.to_vec(), true).explained(explain);
+    packer.configure(&SIZES).expect("sizes");
+    let error = packer.read(feed).expect_err("must be refused");
+    assert!(error.detail().starts_with("The sequence has 2 samples in 'x' and 1 in 'y'. "), "{error}");
+    assert!(error.detail().ends_with("This way of packing is set in line 3 of 'c.cntk'."), "{error}");
+    let place = error.location();
+    assert_eq!((place.offset, place.line, place.stream.as_deref()), (Some(1), Some(1), Some("y")));
+}
+
+#[test]
+fn minibatches_count_towards_the_memory() {
+    let memory = MinibatchMemory::default();
+    let mut packer = TruncatedPacker::new(example_streams(), true).of_memory(&memory);
+    packer.configure(&SIZES).expect("sizes");
+    let minibatch = read(&mut packer, &mut feed(1));
+    assert!(memory.meter().bytes() >= minibatch.bytes() as u64);
+    drop((packer, minibatch));
+    assert_eq!(memory.meter().bytes(), 0);
+}
+
+#[test]
+fn repeated_indices_have_their_sum_or_their_last_value() {
+    let streams = vec![info("s", Storage::SparseCsc, ElementType::Float, 2)];
+    let new = || TruncatedPacker::new(streams.clone(), true);
+    for (mut packer, value) in [(new(), 5.0), (new().with_last_of_repeats(), 3.0)] {
+        packer.configure(&SIZES).expect("sizes");
+        let feed = &mut TestFeed::parse(&streams, "0 |s 1:2 1:3\n", 1);
+        let minibatch = read(&mut packer, feed);
+        assert_eq!(floats(minibatch.streams[0].block())[..2], [0.0, value]);
     }
 }

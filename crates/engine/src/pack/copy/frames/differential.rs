@@ -445,3 +445,24 @@ fn every_instruction_set_decodes_the_same() {
         }
     }
 }
+
+#[test]
+fn decoders_are_for_one_encoding() {
+    use super::*;
+    let linear = |swapped| FrameEncoding::Linear { swapped, scale: Box::new([]), offset: Box::new([]) };
+    let encodings = [
+        FrameEncoding::Float,
+        FrameEncoding::SwappedFloat,
+        FrameEncoding::Double,
+        linear(false),
+        linear(true),
+    ];
+    for element in [4, 8] {
+        for (encoding, other) in
+            encodings.iter().flat_map(|one| encodings.iter().map(move |other| (one, other)))
+        {
+            let is_for = with_decoder!(encoding, element, decoder => decoder.is_for(other));
+            assert_eq!(is_for, encoding == other, "{encoding:?} {other:?} {element}");
+        }
+    }
+}
