@@ -125,48 +125,58 @@ fn findings_have_places() {
     assert_eq!(check.streams, [of_s, of_x]);
     // Doubles are checked alike, and only the first findings are listed.
     let doubles = checked(MIXED, |options| options.element = ElementType::Double);
-    assert_eq!((doubles.findings, doubles.streams), (check.findings.clone(), check.streams));
+    let shown = |check: &ChunkCheck| -> Vec<_> {
+        let with_place = |one: &Finding| (one.message.clone(), one.location.offset, one.location.line);
+        check.findings.iter().map(with_place).collect()
+    };
+    assert_eq!((shown(&doubles), doubles.streams), (shown(&check), check.streams.clone()));
     let file = file(MIXED.as_bytes());
     let options = TextOptions { log: Logger::new(1), ..options(&file, 0) };
     let few = open(&options).check(0, 2).expect("it is checked");
     assert_eq!((few.findings.len(), few.errors, few.warnings), (2, 4, 1));
-    assert_eq!(few.findings[..], check.findings[..2]);
+    assert_eq!(shown(&few), shown(&check)[..2]);
 }
 
 #[test]
-fn findings_about_sequences_are_at_their_starts() {
-    let text = "1 |x 1 2|s 1:1\n1 |x 1 2\n2 |x 1 2\n2 |x 1 2\n\n3 |x 1 2|x 1 2|s 1:1\n";
+fn findings_are_in_their_lines_and_sequences() {
+    let text = "1 |x 1 2|s 1:1\n1 |x 1 2\n2 |x 1 2\n2 |x 1 2\n\n3 |x 1 2|x 1 2|s 1:1\n4 |x 1 2|s 1:1\n";
     let check = checked(text, |_| ());
+    let few_lines = "Exhausted all input expected for the current sequence (id = 2), but only read 2 out of 3 expected rows.";
+    let crowded = "Input row contains more samples than expected (3 vs. 2).";
+    let too_many = "Input ('x') contains more samples than expected (2 vs. 1) for sequence (id = 3).";
+    let bad_line = "Could not read a row (# 3) while loading sequence (id = 2).";
     compare(
         &check.findings,
         &[
+            (Severity::Warning, (24, 3, "", "2"), few_lines, ""),
             (
                 Severity::Error,
                 (24, 3, "s", "2"),
                 "Input ('s') is empty in sequence (id = 2).",
                 "Each stream needs",
             ),
-            (
-                Severity::Warning,
-                (24, 3, "", "2"),
-                "Exhausted all input expected for the current sequence (id = 2), but only read 2 out of 3 expected rows.",
-                "",
-            ),
-            (
-                Severity::Error,
-                (42, 5, "", "2"),
-                "Could not read a row (# 3) while loading sequence (id = 2).",
-                "",
-            ),
-            (Severity::Warning, (43, 5, "", "2"), "Empty input row.", "It has no sample of any stream"),
-            (
-                Severity::Error,
-                (43, 6, "x", "3"),
-                "Input ('x') contains more samples than expected (2 vs. 1) for sequence (id = 3).",
-                "The length of a sequence",
-            ),
+            (Severity::Warning, (42, 5, "", "2"), "Empty input row.", "It has no sample of any stream"),
+            (Severity::Error, (42, 5, "", "2"), bad_line, ""),
+            (Severity::Error, (43, 6, "x", "3"), too_many, "The length of a sequence"),
+            (Severity::Warning, (63, 6, "", "3"), crowded, "A line has at most one sample of each stream"),
         ],
     );
+    // Two streams are too long in the second sequence, which is one error, and too short in another.
+    let text = "1 |x 1 2|s 1:1\n2 |x 1 2|x 1 2|s 1:1|s 2:1\n3 |x 1 2\n3 |s 1:1\n";
+    let check = checked(text, |_| ());
+    let found: Vec<_> = check
+        .findings
+        .iter()
+        .map(|one| (one.severity, one.location.line.expect("a line"), one.location.stream.as_deref()))
+        .collect();
+    let expected = [
+        (Severity::Warning, 2, Some("s")),
+        (Severity::Error, 2, Some("x")),
+        (Severity::Warning, 2, None),
+        (Severity::Error, 3, None),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!((check.errors, check.warnings), (2, 2));
 }
 
 /// Lines are counted from earlier chunks, and segments are put together.
@@ -204,8 +214,8 @@ fn characters_that_end_samples_are_named() {
         checked("|x 1 \u{2212}2|s 1:1\n|x 1 2 \u{1}3|s 1:1\n|x\u{a0}1 2|s 1:1\n|x 1 2 |s 1:1 7\n", |_| ());
     let [minus, control, blank] = [
         "'\u{2212}' ended the sample at offset 5:",
-        "The control character 0x01 ended the sample at offset 25: remove it.",
-        "'\u{a0}' ended the sample at offset 37:",
+        "The control character 0x01 ended the sample at offset 23: remove it.",
+        "'\\u{a0}' ended the sample at offset 34:",
     ];
     let short =
         |values| format!("A dense sample has a sparse suffix (expected size = 2, actual size = {values}).");
@@ -216,20 +226,20 @@ fn characters_that_end_samples_are_named() {
         &[
             (Severity::Warning, (5, 1, "x", "0"), &short(1), minus),
             (Severity::Error, (8, 1, "", "0"), &prefix('2'), minus),
-            (Severity::Error, (26, 2, "", "1"), &prefix('3'), control),
-            (Severity::Warning, (37, 3, "x", "2"), &short(0), blank),
-            (Severity::Error, (39, 3, "", "2"), &prefix('1'), blank),
+            (Severity::Error, (24, 2, "", "1"), &prefix('3'), control),
+            (Severity::Warning, (34, 3, "x", "2"), &short(0), blank),
+            (Severity::Error, (36, 3, "", "2"), &prefix('1'), blank),
             (
                 Severity::Error,
-                (64, 4, "s", "3"),
-                "Unexpected character('\\n') in place of the index delimiter (':') after a sparse value index (7).",
-                "The sample is left out. A sparse sample",
+                (46, 4, "s", "3"),
+                "Input ('s') is empty in sequence (id = 3).",
+                "Each stream needs",
             ),
             (
                 Severity::Error,
-                (49, 4, "s", "3"),
-                "Input ('s') is empty in sequence (id = 3).",
-                "Each stream needs",
+                (61, 4, "s", "3"),
+                "Unexpected character('\\n') in place of the index delimiter (':') after a sparse value index (7).",
+                "The sample is left out. A sparse sample",
             ),
         ],
     );
@@ -350,7 +360,7 @@ fn repeated_indices_are_found() {
     let check = checked(text, |_| ());
     let [Some((repeat, 2)), None] = &check.repeats[..] else { panic!("{:?}", check.repeats) };
     let message = "A sparse sample has the index 3 more than once.";
-    compare(&[repeat.clone()], &[(Severity::Note, (40, 2, "s", "2"), message, "")]);
+    compare(&[repeat.clone()], &[(Severity::Note, (39, 2, "s", "2"), message, "")]);
 }
 
 #[test]

@@ -119,7 +119,10 @@ fn options_are_a_format() {
         assert_eq!(options.log.trace_level, after);
     }
     options.streams = vec![
-        TextStream { ids: Some(Ids { element: ElementType::Int64, padding: 7 }), ..options.streams[0].clone() },
+        TextStream {
+            ids: Some(Ids { element: ElementType::Int64, padding: 7 }),
+            ..options.streams[0].clone()
+        },
         TextStream { element: Some(ElementType::UInt8), defines_mb_size: true, ..options.streams[1].clone() },
         options.streams[0].clone(),
     ];
@@ -183,9 +186,14 @@ fn deserializer_describes_its_file() {
 #[test]
 fn segments_have_about_the_same_size() {
     let line = |size: usize| format!("|x 1 2|s 1:1{}\n", " ".repeat(size - 13));
-    for (size, count, shift) in
-        [(13, 50_000, 15), (16, 40_000, 15), (17, 40_000, 14), (512, 2000, 10), (700_000, 3, 0), (300_000, 4, 0)]
-    {
+    for (size, count, shift) in [
+        (13, 50_000, 15),
+        (16, 40_000, 15),
+        (17, 40_000, 14),
+        (512, 2000, 10),
+        (700_000, 3, 0),
+        (300_000, 4, 0),
+    ] {
         let file = file(line(size).repeat(count).as_bytes());
         let deserializer = open(&options(&file, 0));
         let text = &deserializer.shared;
@@ -231,7 +239,8 @@ fn files_share_their_keys_or_not() {
             assert_eq!(deserializer.chunks().len(), names.len());
             Ok(keys(&*deserializer))
         });
-        let [at_once, in_turn] = found.map(|found: Result<Vec<u64>>| found.map_err(|error| error.to_string()));
+        let [at_once, in_turn] =
+            found.map(|found: Result<Vec<u64>>| found.map_err(|error| error.to_string()));
         assert_eq!(at_once, in_turn);
         at_once.ok()
     };
@@ -266,7 +275,10 @@ fn repeated_keys_are_reported_by_file_or_for_all() {
     let logged = |names: &[&str], shared_ids| {
         let options = TextOptions { shared_ids, log: Logger::new(1), ..folder.options(names) };
         opened(&options, Corpus::Numeric, false).expect("opens");
-        log.take().into_iter().map(|(_, line)| line.split(" begins").next().map(str::to_owned)).collect::<Vec<_>>()
+        log.take()
+            .into_iter()
+            .map(|(_, line)| line.split(" begins").next().map(str::to_owned))
+            .collect::<Vec<_>>()
     };
     let line = |text: &str| Some(text.to_owned());
     assert_eq!(logged(&["a.ctf", "b.ctf"], false), [line("Sequence 1 of 'F/a.ctf'")]);
@@ -282,7 +294,8 @@ fn incremental_files_are_indexed_in_steps() {
     let pool = Pool::shared().expect("threads");
     let corpus = Arc::new(Corpus::Numeric);
     let read = |options: &TextOptions| {
-        let opened = pool.install(|| TextDeserializer::open_in_steps(options, &corpus, &pool, 500)).expect("opens");
+        let opened =
+            pool.install(|| TextDeserializer::open_in_steps(options, &corpus, &pool, 500)).expect("opens");
         let is_incremental = opened.incremental().is_some();
         assert_eq!(opened.chunk(99).expect("a chunk").map(|info| info.sequences), Some(10));
         assert!(opened.chunk(100).expect("the end").is_none());
@@ -356,12 +369,18 @@ fn values_that_are_infinite_cause_warnings() {
         let chunk = open(&options).load(0).expect("loads");
         assert!(chunk.errors().commit().is_ok());
         let lines = log.take().into_iter().filter(|(level, _)| *level == Level::Warning);
-        lines.map(|(_, line)| line.split_once(". ").map_or(line.clone(), |(start, rest)| {
-            let place = rest.rsplit_once(" (file").map_or("", |(_, place)| place);
-            format!("{start}{place}")
-        })).collect::<Vec<_>>()
+        lines
+            .map(|(_, line)| {
+                line.split_once(". ").map_or(line.clone(), |(start, rest)| {
+                    let place = rest.rsplit_once(" (file").map_or("", |(_, place)| place);
+                    format!("{start}{place}")
+                })
+            })
+            .collect::<Vec<_>>()
     };
-    let at = |offset: u32| format!("A number is too large for the type of the values at offset {offset} in the input file (F)");
+    let at = |offset: u32| {
+        format!("A number is too large for the type of the values at offset {offset} in the input file (F)")
+    };
     assert_eq!(
         logged(1, ElementType::Float),
         [
@@ -417,7 +436,10 @@ fn left_out_sequences_are_logged_more_and_more_rarely() {
         let of_chunk = |line: &str| {
             line.starts_with("Chunk 0 of 'F': 2 sequences are left out because a stream has no sample in them ('strictSequences = false'); ")
         };
-        lines.iter().find(|(_, line)| of_chunk(line)).map(|(_, line)| line.split("; ").nth(1).map(str::to_owned))
+        lines
+            .iter()
+            .find(|(_, line)| of_chunk(line))
+            .map(|(_, line)| line.split("; ").nth(1).map(str::to_owned))
     };
     let so_far = |count: u32| Some(Some(format!("{count} so far, over all sweeps.")));
     let logged: Vec<_> = (0..8).map(|_| commit()).collect();
@@ -447,7 +469,8 @@ fn counted_errors_are_retracted_waived_and_forgotten() {
     let left = || *deserializer.shared.common.errors_left.lock();
     let [one, two, none] = [0, 1, 2].map(|chunk| deserializer.load(chunk).expect("loads"));
     let (one, two, none) = (one.errors(), two.errors(), none.errors());
-    let state = |errors: &dyn cntk_reader_core::format::ChunkErrors| (errors.has_uncounted(), errors.has_counted());
+    let state =
+        |errors: &dyn cntk_reader_core::format::ChunkErrors| (errors.has_uncounted(), errors.has_counted());
     assert_eq!((state(one), state(none)), ((true, false), (false, false)));
     assert!(none.commit().is_ok() && one.commit().is_ok() && one.commit().is_ok());
     assert_eq!((left(), state(one), state(none)), (3, (false, true), (false, false)));

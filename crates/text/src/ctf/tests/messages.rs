@@ -174,7 +174,11 @@ fn errors_come_with_advice() {
             "1 |x 1|x 2\n",
             "The length of a sequence is its number of lines, or the length of the stream with 'definesMBSize = true': no stream may be longer.",
         ),
-        ("x:1", "1 |x 1|x 2\r\n", "'definesMBSize = true': no stream may be longer."),
+        (
+            "x:1",
+            "1 |x 1|x 2\r\n",
+            "The length of a sequence is its number of lines, or the length of the stream with 'definesMBSize = true': no stream may be longer.",
+        ),
         (
             "x:1",
             "|x 1\r|x 3\n",
