@@ -209,11 +209,14 @@ impl TextFile {
     }
 
     fn finding(&self, report: &Report<'_>, note: &Note, id: ChunkId, sequences: &Range<u32>) -> Finding {
-        // The parser notices missing samples at the end of a sequence; users look for them at its
-        // beginning.
-        let offset = match note.cause.is_of_sequence() {
-            true => self.sequence_before(id, sequences, note.offset),
-            false => note.offset,
+        // Users look for a problem at the start of its sequence, or in its line. The parser notices
+        // some problems after these.
+        let offset = match note.cause {
+            // Errors of this kind are counted at the start of the sequence.
+            Cause::TooManySamples { .. } | Cause::TooFewSamples { .. } if note.is_error => note.offset,
+            cause if cause.is_of_sequence() => self.sequence_before(id, sequences, note.offset),
+            Cause::EmptyLine | Cause::CrowdedLine { .. } => note.offset.saturating_sub(1),
+            _ => note.offset,
         };
         let severity = if note.is_error { Severity::Error } else { Severity::Warning };
         let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);

@@ -78,3 +78,20 @@ fn small_numbers(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
     };
     exponents.filter(is_small).chain(memmem::find_iter(text, ZEROS))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_are_found_by_their_notation() {
+        let places = |text: &str| small_numbers(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(
+            places("1e-29 1e-30 2E-031 1e-99999999999999999999999999 1e-3 1e- 1E30 e-30"),
+            [7, 20, 63, 13]
+        );
+        assert_eq!(places(&format!("0.{} 1", "0".repeat(29))), [0; 0]);
+        assert_eq!(places(&format!("0.{}1", "0".repeat(30))), [2]);
+        assert_eq!(places("1e-"), [0; 0]);
+    }
+}

@@ -30,8 +30,7 @@ impl Iterator for Breaks<'_> {
             self.mask = match rest.first_chunk::<64>() {
                 Some(bytes) => mask_of(bytes),
                 None if rest.is_empty() => return None,
-                // The last bytes, one by one.
-                None => rest.iter().rev().fold(0, |mask, &byte| mask << 1 | u64::from(byte == b'\n')),
+                None => one_by_one(rest),
             };
             self.at += 64;
         }
@@ -40,6 +39,15 @@ impl Iterator for Breaks<'_> {
         Some(position)
     }
 }
+
+/// Returns the mask of up to 64 bytes.
+#[inline]
+fn one_by_one(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |mask, &byte| mask << 1 | u64::from(byte == b'\n'))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+use one_by_one as mask_of;
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -55,12 +63,6 @@ fn mask_of(bytes: &[u8; 64]) -> u64 {
         u64::from(bits as u16) << (16 * i)
     };
     quarter(0) | quarter(1) | quarter(2) | quarter(3)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn mask_of(bytes: &[u8; 64]) -> u64 {
-    (0..64).fold(0, |mask, i| mask | u64::from(bytes[i] == b'\n') << i)
 }
 
 #[cfg(test)]

@@ -164,6 +164,114 @@ mod tests {
         IndexOptions { chunk_size, cache: true, ..index_tests::options(None) }
     }
 
+    /// Writes a text and its cache to a folder.
+    fn data(
+        folder: &tempfile::TempDir,
+        text: &str,
+        main_stream: Option<&str>,
+    ) -> (DataFile, IndexOptions, String) {
+        let path = folder.path().join("a.ctf").display().to_string();
+        std::fs::write(&path, text).expect("writing");
+        let file = DataFile::open(&path).expect("a file");
+        let options = IndexOptions { cache: true, ..index_tests::options(main_stream) };
+        Index::open(&file, &options, &Corpus::Numeric).expect("an index");
+        (file, options, path)
+    }
+
+    #[test]
+    fn cache_is_summarized() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "1 |x\n1 |y\n2 |y\n3 |x\n3 |x\n4 |x\n";
+        let (file, options, path) = data(&folder, text, Some("x"));
+        // Whether readers use the cache does not matter.
+        let options = IndexOptions { cache: false, chunk_size: 10, ..options };
+        let expected = IndexBrief {
+            cache: format!("{path}.x.0.0.0.v1.cache"),
+            bytes: 30,
+            sequences: 3,
+            chunks: 3,
+            lengths: vec![1, 2, 1],
+        };
+        assert_eq!(brief(&file, &options, &Corpus::Numeric).expect("it is read"), Some(expected));
+        let state = |corpus| state(&file, &options, corpus);
+        let fits = (format!("{path}.x.0.0.0.v1.cache"), CacheState::Fits);
+        assert_eq!(state(&Corpus::Numeric), Some(fits));
+        let missing = (format!("{path}.x.0.1.1.v1.cache"), CacheState::Missing);
+        assert_eq!(state(&Corpus::Hashed), Some(missing));
+        assert_eq!(state(&Corpus::symbolic()), None);
+        assert_eq!(brief(&file, &options, &Corpus::symbolic()).expect("it is read"), None);
+    }
+
+    #[test]
+    fn many_chunks_are_estimated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text: String = (0..2000).map(|line| format!("|x {line:08}\n")).collect();
+        let (file, options, _) = data(&folder, &text, None);
+        for (chunk_size, chunks) in
+            [(12, 2000), (24, 1000), (2, 2000 * 6), (0, 2000 * 12), (3, 2000), (u64::MAX, 1)]
+        {
+            let options = IndexOptions { chunk_size, ..options.clone() };
+            let brief = brief(&file, &options, &Corpus::Numeric).expect("it is read").expect("a brief");
+            assert_eq!(
+                (brief.chunks, brief.sequences, brief.lengths),
+                (chunks, 2000, vec![1]),
+                "{chunk_size}"
+            );
+        }
+    }
+
+    #[test]
+    fn both_ends_of_the_data_are_compared() {
+        let fits = |text: &str, main_stream, change: fn(&mut Vec<u64>)| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (file, options, path) = data(&folder, text, main_stream);
+            let cache = format!("{path}.{}.0.0.0.v1.cache", main_stream.unwrap_or("_"));
+            let bytes = std::fs::read(&cache).expect("a cache");
+            let mut words: Vec<u64> =
+                bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            // Without the state of the data.
+            words.truncate(words.len() - 4);
+            change(&mut words);
+            std::fs::write(&cache, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())
+                .expect("writing");
+            let (_, state) = state(&file, &options, &Corpus::Numeric).expect("a cache");
+            let is_summarized = brief(&file, &options, &Corpus::Numeric).expect("it is read").is_some();
+            assert_eq!(state == CacheState::Fits, is_summarized, "{state:?}");
+            is_summarized
+        };
+        let text = "\n1 |x\n2 |x\n3 |y\n";
+        // The header and each record have four words; a record has its offset and its size last.
+        assert!(fits(text, None, |_| ()));
+        assert!(!fits(text, None, |words| words[6] = 0));
+        assert!(!fits(text, None, |words| words[15] = 4));
+        assert!(!fits(text, None, |words| words[2] = 0));
+        assert!(fits(text, Some("x"), |_| ()));
+        assert!(fits(text, Some("x"), |words| words[11] = 10));
+        assert!(!fits(text, Some("x"), |words| words[11] = 11));
+        assert!(fits(text, Some("x"), |words| words[6] = 0));
+        assert!(fits(text, Some("z"), |_| ()));
+    }
+
+    #[test]
+    fn lengths_of_many_sequences_are_sampled() {
+        let records = |count: usize| {
+            let mut file = tempfile::tempfile().expect("a file");
+            let words = |number: u64| [0, number, 0, 0].map(u64::to_le_bytes).concat();
+            let bytes: Vec<u8> =
+                vec![0; HEADER].into_iter().chain((0..count as u64).flat_map(words)).collect();
+            std::io::Write::write_all(&mut file, &bytes).expect("writing");
+            Records { file: DataFile::from_file(file, "cache"), count, by_line: false }
+        };
+        let lengths = |count| records(count).lengths().expect("it is read");
+        assert_eq!(lengths(1), [0]);
+        assert!(lengths(ALL).into_iter().eq(0..ALL as u32));
+        // One more than 255 distances of 1030 from the first place to the last one.
+        let count = 255 * 1030 + PLACE + 200;
+        assert!(count > ALL);
+        let expected = (0..256).flat_map(|place| (0..256).map(move |number| 1030 * place + number));
+        assert!(lengths(count).into_iter().eq(expected));
+    }
+
     #[test]
     fn brief_matches_the_index() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -5,9 +5,10 @@ use super::source::SourceFile;
 use super::table::Record;
 use super::tests::{options, records};
 use super::{Index, IndexOptions};
+use crate::ctf::tests::log::LogLines;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::runtime::log::Logger;
+use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
 use std::fs::{self, File};
@@ -212,6 +213,158 @@ fn unfit_caches_are_rebuilt() {
         assert_eq!(data.open(), built, "{bytes:?}");
         assert_eq!(data.bytes(), good, "{bytes:?}");
     }
+}
+
+/// Replaces the cache of a text by one with these records, and returns whether it is used.
+fn is_used(text: &[u8], main_stream: Option<&str>, records: &[(u64, u32, u64, u32)]) -> bool {
+    let data = Data::new(text, main_stream);
+    let built = data.open();
+    let bytes = cache(records);
+    data.replace(&bytes);
+    assert_eq!(data.open(), built, "{records:?}");
+    data.bytes() == bytes
+}
+
+#[test]
+fn records_of_lines_are_checked() {
+    let text = b"\n|x 1\n|y 2\n\n\n|x 3\n|x\n";
+    let of_main = |records: &[(u64, u32, u64, u32)]| is_used(text, Some("x"), records);
+    assert!(of_main(&[(1, 1, 1, 5), (5, 1, 13, 5), (6, 1, 18, 3)]));
+    for records in [
+        // Wrong numbers of samples, a key that descends, more lines than bytes in a gap, and none.
+        [(1, 2, 1, 5), (5, 1, 13, 5), (6, 1, 18, 3)],
+        [(1, 1, 1, 5), (5, 2, 13, 5), (6, 1, 18, 3)],
+        [(1, 1, 1, 5), (0, 1, 13, 5), (6, 1, 18, 3)],
+        [(1, 1, 1, 5), (10, 1, 13, 5), (11, 1, 18, 3)],
+        [(1, 1, 1, 5), (2, 1, 13, 5), (3, 1, 18, 3)],
+        // A line is skipped without a gap.
+        [(1, 1, 1, 5), (5, 1, 13, 5), (7, 1, 18, 3)],
+        [(2, 1, 1, 5), (5, 1, 13, 5), (6, 1, 18, 3)],
+        [(1, 1, 1, 5), (5, 1, 13, 6), (6, 1, 18, 3)],
+    ] {
+        assert!(!of_main(&records), "{records:?}");
+    }
+    let lines = b"\n|x 1\n|x 2\n|x 3\n";
+    assert!(is_used(lines, None, &[(1, 1, 1, 5), (2, 1, 6, 5), (3, 1, 11, 5)]));
+    assert!(!is_used(lines, None, &[(1, 1, 1, 5), (2, 1, 6, 4), (3, 1, 10, 6)]));
+    assert!(!is_used(lines, None, &[(1, 1, 1, 5), (3, 1, 11, 5)]));
+}
+
+#[test]
+fn records_of_ids_are_checked() {
+    // The key of the first record may be the number of the line before it.
+    assert!(is_used(b"\n0 |x\n1 |x\n", None, &[(0, 1, 1, 5), (1, 1, 6, 5)]));
+    // Equal keys need a gap between them.
+    let text = b"5 |x\n6 |y\n5 |x\n";
+    assert!(is_used(text, Some("x"), &[(5, 1, 0, 5), (5, 1, 10, 5)]));
+    let text = b"5 |x\n6 |x\n7 |x\n008|x\n9 |x\n";
+    let records = |second: u64, third: u64, at: u64| {
+        let size = |from: u64, to: u64| (to - from) as u32;
+        [
+            (5, 1, 0, 5),
+            (second, 1, 5, size(5, at)),
+            (third, 1, at, size(at, 15)),
+            (8, 1, 15, 6),
+            (9, 1, 21, 5),
+        ]
+    };
+    assert!(is_used(text, None, &records(6, 7, 10)));
+    for (second, third, at) in [(5, 7, 10), (60, 7, 10), (6, 70, 10), (6, 6, 10), (6, 7, 9), (6, 7, 11)] {
+        assert!(!is_used(text, None, &records(second, third, at)), "{second} {third} {at}");
+    }
+    // Ids of more than 20 digits are not compared.
+    let zeros = "0".repeat(30);
+    let text = format!("1 |x\n{zeros}2 |x\n12345678901234567890 |x\n4 |x\n");
+    let records =
+        |first: u64, second: u64| [(1, 1, 0, 5), (first, 1, 5, 35), (second, 1, 40, 24), (4, 1, 64, 5)];
+    assert!(is_used(text.as_bytes(), None, &records(2, 12345678901234567890)));
+    assert!(!is_used(text.as_bytes(), None, &records(2, 1234567890123456789)));
+}
+
+/// A cache is read block by block.
+#[test]
+fn cache_of_many_sequences_is_loaded() {
+    let text: String = (0..40_000).map(|number| format!("{} |x\n", number * 3)).collect();
+    let data = Data::new(text.as_bytes(), None);
+    let built = data.open();
+    let mut bytes = data.bytes();
+    assert_eq!(bytes.len(), 32 * 40_002);
+    bytes.push(1);
+    data.replace(&bytes);
+    assert_eq!(data.open(), built);
+    assert_eq!(data.bytes(), bytes);
+}
+
+#[test]
+fn cache_of_cntk_may_belong_to_other_data() {
+    let open = |text: &[u8], by_cntk: bool, corpus: Corpus| {
+        let data = Data { corpus, ..Data::new(text, None) };
+        data.open();
+        if by_cntk {
+            data.replace(&data.cntks_bytes());
+        }
+        let file = DataFile::open(&data.file).expect("a file");
+        (Index::open(&file, &data.options, &data.corpus).expect("an index"), data)
+    };
+    let (index, data) = open(IDS, true, Corpus::Numeric);
+    assert!(index.is_doubtful());
+    let check = |text: &[u8], base| {
+        let error = index.check_ids(index.spans(0, 0..2), text, base).err()?;
+        let message = format!("The index cache '{}._.0.0.0.v1.cache' does not fit its file.", data.file);
+        assert_eq!(error.message(), message);
+        let place = error.location();
+        Some((place.key.clone()?, place.offset?, error.detail().split(". ").next()?.to_owned()))
+    };
+    assert_eq!(check(IDS, 0), None);
+    let says = |key: &str, offset, found: &str| {
+        Some((key.to_owned(), offset, format!("It says that sequence {key} begins at this offset{found}")))
+    };
+    let [other_start, other] =
+        [&b"11 |x 1\n10 |x 2\n|x 3\n20 |x 4\n"[..], b"10 |x 1\n10 |x 2\n|x 3\n3 |x 4\n"];
+    assert_eq!(check(other_start, 0), says("10", 0, " and begins with 11 there"));
+    assert_eq!(check(other, 0), says("20", 21, " and begins with 3 there"));
+    assert_eq!(check(&IDS[..21], 0), says("20", 21, " and begins with 0 there"));
+    assert_eq!(check(&IDS[..20], 0), says("20", 21, ""));
+    // The text begins with the second sequence, or ends before it.
+    assert_eq!(check(&IDS[21..], 21), says("10", 0, ""));
+    assert!(index.check_ids(index.spans(0, 1..2), &IDS[21..], 21).is_ok());
+    // Ids reveal other data only if they are numbers.
+    for (text, by_cntk, corpus) in
+        [(IDS, false, Corpus::Numeric), (b"|x 1\n|x 2\n", true, Corpus::Numeric), (IDS, true, Corpus::Hashed)]
+    {
+        let (index, _data) = open(text, by_cntk, corpus);
+        assert!(!index.is_doubtful());
+        assert!(index.check_ids(index.spans(0, 0..1), b"?", 0).is_ok());
+    }
+}
+
+#[test]
+fn unfit_cache_causes_a_warning() {
+    let data = Data::new(IDS, None);
+    let log = LogLines::with(&data.file);
+    let logged = |trace_level| {
+        let options = IndexOptions { log: Logger::new(trace_level), ..data.options.clone() };
+        let file = DataFile::open(&data.file).expect("a file");
+        Index::open(&file, &options, &data.corpus).expect("an index");
+        log.take()
+    };
+    let from_cache = |lines: &[(Level, String)]| {
+        lines
+            .iter()
+            .any(|(_, line)| line.starts_with("Indexed 'F', from its cache: 2 sequences in 1 chunks, "))
+    };
+    assert!(!from_cache(&logged(2)));
+    assert!(from_cache(&logged(2)));
+    data.replace(b"xdi_ktnc");
+    let warning = "The index cache 'F._.0.0.0.v1.cache' is not used: it has no header.";
+    assert_eq!(logged(1), [(Level::Warning, warning.to_owned())]);
+    assert_eq!(logged(1), []);
+    let path = data.cache().expect("a cache");
+    fs::remove_file(&path).expect("removing");
+    fs::create_dir(&path).expect("a folder");
+    let lines = logged(1);
+    let [(Level::Warning, line)] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with("Cannot write the index cache 'F._.0.0.0.v1.cache': "), "{line}");
 }
 
 #[test]

@@ -437,3 +437,27 @@ impl IdJoiner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last byte of a range can only end its last line.
+    #[test]
+    fn ranges_are_read_as_far_as_needed() {
+        let needle = Needle::new("x");
+        let needs = |main_stream, text: &[u8], at_line| {
+            let mut scanner = IdScanner::new(&Corpus::Numeric, main_stream);
+            scanner.begin(20..30, at_line);
+            scanner.feed(text).expect("memory");
+            (28..31).map(|offset| scanner.wants(offset)).collect::<Vec<_>>()
+        };
+        assert_eq!(needs(None, b"7 |y", false), [true, false, false]);
+        assert_eq!(needs(None, b"7 |y", true), [true, false, false]);
+        assert_eq!(needs(None, b"7", true), [true; 3]);
+        assert_eq!(needs(None, b"7 |y\n", true), [true; 3]);
+        assert_eq!(needs(None, b"7 |y5678\n\n", true), [false; 3]);
+        assert_eq!(needs(Some(&needle), b"7 |y", true), [true; 3]);
+        assert_eq!(needs(Some(&needle), b"7 |x 1", true), [true, false, false]);
+    }
+}

@@ -4,8 +4,11 @@ use super::indexer::{Indexer, Scan};
 use super::reference::text;
 use super::tests::{file_of, options, records};
 use super::*;
+use crate::ctf::tests::log::LogLines;
 use cntk_reader_core::error::ErrorKind;
+use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 use cntk_reader_core::format::IndexProgress;
+use cntk_reader_core::runtime::log::Level;
 use proptest::prelude::*;
 
 fn incremental(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
@@ -87,20 +90,20 @@ proptest! {
 }
 
 /// Indexes a file in steps. With `repeats`, each step is begun, abandoned and repeated. Returns the
-/// chunks, the sequences, and whether keys ascend.
+/// chunks, the sequences, and for each step whether keys ascend.
 fn in_steps(
     file: &DataFile,
     scan: &Scan<'_>,
     (limit, step): (u64, u64),
     repeats: bool,
-) -> Result<(Vec<ChunkInfo>, Vec<SequenceSpan>, bool)> {
+) -> Result<(Vec<ChunkInfo>, Vec<SequenceSpan>, Vec<bool>)> {
     let start = Start::read(scan.source, &options(None), scan.corpus)?;
     let mut indexer = Indexer::new(start, file.size()?, limit);
-    let (mut chunks, mut spans, mut ascending) = (Vec::new(), Vec::new(), true);
+    let (mut chunks, mut spans, mut ascending) = (Vec::new(), Vec::new(), Vec::new());
     let mut add = |table: IndexTable| {
         chunks.extend_from_slice(&table.chunks);
         spans.extend((0..table.len()).map(|position| table.span_at(position)));
-        ascending &= table.ascending;
+        ascending.push(table.ascending);
     };
     let mut to = start.content;
     while !indexer.is_done() {
@@ -156,20 +159,136 @@ fn scans_no_further_than_needed() {
     let index = incremental(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
     assert!(table(&index).progress().chunks >= 1 && table(&index).progress().chunks < 3, "{index:?}");
     assert!(table(&index).wait_for(20).expect("a chunk").is_some());
-    // It stops two steps after the end of that chunk.
-    let when_idle = || {
-        let mut last = table(&index).progress();
-        loop {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            match table(&index).progress() {
-                now if now == last => return now,
-                now => last = now,
-            }
-        }
-    };
-    let known = when_idle();
-    assert!(known.chunks > 20 && known.chunks < 30 && !known.all, "{known:?}");
+    // It stops two steps after the end of that chunk, 1050. The chunk before 1300 is not complete.
+    assert_eq!(when_idle(&index), IndexProgress { chunks: 25, all: false });
     assert_eq!(index.chunks().len(), 100);
+    assert_eq!(when_idle(&index), IndexProgress { chunks: 100, all: true });
+}
+
+/// Waits until no step has ended for a while, and returns the progress.
+fn when_idle(index: &Index) -> IndexProgress {
+    let mut last = table(index).progress();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        match table(index).progress() {
+            now if now == last => return now,
+            now => last = now,
+        }
+    }
+}
+
+#[test]
+fn steps_end_ahead_of_the_chunk_in_use() {
+    let text = b"|x 1\n".repeat(1000);
+    let open = |chunk_size| {
+        let options = IndexOptions { chunk_size, ..options(None) };
+        incremental(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index")
+    };
+    // Two steps after offset 1000.
+    let index = open(50);
+    assert!(table(&index).wait_for(19).expect("a chunk").is_some());
+    assert_eq!(when_idle(&index).chunks, 23);
+    // A chunk of many steps is scanned only when it is near.
+    let index = open(1000);
+    assert_eq!(when_idle(&index).chunks, 1);
+    assert_eq!(table(&index).wait_for(0).expect("a chunk"), Some(ChunkInfo { samples: 200, sequences: 200 }));
+    assert_eq!(when_idle(&index).chunks, 1);
+    assert!(table(&index).wait_for(1).expect("a chunk").is_some());
+    assert_eq!(when_idle(&index).chunks, 2);
+}
+
+#[test]
+fn small_and_cached_files_are_indexed_at_once() {
+    let file = file_of(b"1 |x\n2 |x\n");
+    let is_incremental = |step, cache| {
+        let options = IndexOptions { cache, ..options(None) };
+        let corpus = Arc::new(Corpus::symbolic());
+        incremental(&file, &options, &corpus, step).expect("an index").incremental().is_some()
+    };
+    for (step, cache, expected) in
+        [(9, false, true), (10, false, false), (11, false, false), (9, true, false)]
+    {
+        assert_eq!(is_incremental(step, cache), expected, "steps of {step} bytes, cache {cache}");
+    }
+    for (text, by_line) in [(b"|x 1\n|x 2\n", true), (b"1 |x\n2 |x\n", false)] {
+        let index = incremental(&file_of(text), &options(None), &Arc::new(Corpus::Numeric), 3);
+        assert_eq!(index.expect("an index").is_by_line(), by_line);
+    }
+}
+
+#[test]
+fn restarted_index_reports_no_line_of_an_id() {
+    let file = file_of(b"1 |x\n2 |x\n18446744073709551616 |x\n");
+    let source = SourceFile::new(&file).expect("a file");
+    let scan = Scan { source: &source, corpus: &Corpus::Numeric, main_stream: None, cut: Cut::default() };
+    let start = Start::read(&source, &options(None), &Corpus::Numeric).expect("a start");
+    let place = |mut indexer: Indexer| {
+        let error = indexer.advance(&scan, u64::MAX).expect_err("an id that is too large");
+        (error.location().offset, error.location().line)
+    };
+    let mut indexer = Indexer::new(start, source.size(), 1);
+    indexer.advance(&scan, 7).expect("good lines");
+    assert_eq!(place(indexer.restarted()), (Some(10), None));
+    assert_eq!((indexer.at(), indexer.is_done()), (7, false));
+    assert_eq!(place(indexer), (Some(10), Some(3)));
+}
+
+#[test]
+fn large_keys_are_reported_at_their_chunk() {
+    let text: String = (0..100).map(|key| format!("{key} |x\n")).collect();
+    let options = IndexOptions { chunk_size: 50, key_limit: Some(90), ..options(None) };
+    let index = incremental(&file_of(text.as_bytes()), &options, &Arc::new(Corpus::Numeric), 50);
+    let (chunks, end) = read(&index.expect("its start is good"));
+    let error = end.expect_err("a large key");
+    assert!(error.message().ends_with(" is too large for a file that is one of several."), "{error}");
+    assert_eq!(error.location().file.as_deref(), Some("f"));
+    assert!((5..12).contains(&chunks.len()), "{chunks:?}");
+}
+
+#[test]
+fn progress_and_errors_are_logged() {
+    let log = LogLines::with("logged-steps.ctf");
+    let read = |trace_level, text: &[u8]| {
+        let file = file_of(text).raw().try_clone().expect("a file");
+        let file = DataFile::from_file(file, "logged-steps.ctf");
+        let options = IndexOptions { log: Logger::new(trace_level), chunk_size: 10, ..options(None) };
+        let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 10).expect("an index");
+        let _ = table(&index).wait_for(1000);
+        // The last step may still be writing.
+        when_idle(&index);
+        log.take()
+    };
+    let good: String = (0..9).map(|key| format!("{key} |x\n")).collect();
+    let lines = read(2, good.as_bytes());
+    let [(Level::Info, line)] = &lines[..] else { panic!("{lines:?}") };
+    let begin = "Indexed 'F', while it was read: 9 sequences in 5 chunks, ";
+    assert!(line.starts_with(begin) && line.ends_with(" bytes of memory."), "{line}");
+    assert_eq!(read(1, good.as_bytes()), []);
+    let lines = read(1, format!("{good}3 |x\n").as_bytes());
+    let [(Level::Warning, line)] = &lines[..] else { panic!("{lines:?}") };
+    assert!(
+        line.starts_with("Sequence 3 of 'F' begins at line 4 (offset 15) and again at line 10"),
+        "{line}"
+    );
+    let lines = read(1, format!("{good}18446744073709551616 |x\n").as_bytes());
+    let [(Level::Warning, line)] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with("Reading will fail where the file has an error: Overflow while"), "{line}");
+}
+
+#[test]
+fn read_error_ends_the_index() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.ctf").display().to_string();
+    std::fs::write(&path, b"|x 1\n".repeat(100)).expect("writing");
+    let file = DataFile::open(&path).expect("a file");
+    let options = IndexOptions { chunk_size: 50, ..options(None) };
+    let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    let faults = Faults::of(&path);
+    faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, usize::MAX / 4);
+    let error = table(&index).wait_for(9).expect_err("the file cannot be read");
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.detail().ends_with("The index is not complete: open the reader again."), "{error}");
+    assert_eq!(error.location().file.as_deref(), Some(&*path));
 }
 
 #[test]

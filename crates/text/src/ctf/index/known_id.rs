@@ -33,10 +33,7 @@ impl KnownId {
     /// Remembers the id in the first `len` bytes of a line.
     #[inline]
     pub fn new(line: &[u8], len: usize) -> KnownId {
-        match line.first_chunk() {
-            Some(text) if len < BYTES => KnownId { words: words(text), len },
-            _ => KnownId::default(),
-        }
+        line.first_chunk().map_or_else(KnownId::default, |text| KnownId { words: words(text), len })
     }
 
     /// Returns the length of the id at the beginning of a line, if it is this one.
@@ -45,7 +42,7 @@ impl KnownId {
         if self.len == 0 {
             return None;
         }
-        let (line, masks) = (words(line.first_chunk()?), MASKS.get(self.len)?);
+        let (masks, line) = (MASKS.get(self.len)?, words(line.first_chunk()?));
         let differs = |i: usize| (line[i] ^ self.words[i]) & masks[i];
         (differs(0) | differs(1) | differs(2) == 0).then_some(self.len)
     }
@@ -62,6 +59,26 @@ fn words(bytes: &[u8; BYTES]) -> [u64; WORDS] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Each byte of the id counts, and so does the byte after it.
+    #[test]
+    fn other_ids_are_not_found() {
+        let line = |id: &str| format!("{id} |a 1 2 3 4 5 6 7 8 9 10 11").into_bytes();
+        for len in 1..BYTES {
+            let id = "1".repeat(len);
+            let known = KnownId::new(&line(&id), len);
+            assert_eq!(known.find(format!("{id} |b 12345678901234567890").as_bytes()), Some(len));
+            assert_eq!(known.find(&line(&id)[..BYTES - 1]), None, "too short to compare words");
+            for place in 0..=len {
+                let mut other = line(&id);
+                other[place] ^= 3;
+                assert_eq!(known.find(&other), None, "{len} bytes, another one at {place}");
+            }
+        }
+        // The first two words differ equally.
+        assert_eq!(KnownId::new(&line("1111111111111111"), 16).find(&line("2111111121111111")), None);
+        assert_eq!(KnownId::new(&line(&"1".repeat(BYTES)), BYTES).find(&line(&"1".repeat(BYTES))), None);
+    }
 
     proptest! {
         #[test]

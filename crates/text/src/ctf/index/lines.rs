@@ -235,6 +235,25 @@ impl LineJoiner {
 mod tests {
     use super::*;
 
+    /// The last byte of a range can only end its last line.
+    #[test]
+    fn ranges_are_read_as_far_as_needed() {
+        let needle = Needle::new("x");
+        let needs = |main_stream, text: &[u8], at_line| {
+            let mut scanner = LineScanner::new(main_stream);
+            scanner.begin(20..30, at_line);
+            scanner.feed(text).expect("memory");
+            (28..31).map(|offset| scanner.wants(offset)).collect::<Vec<_>>()
+        };
+        for text in [&b""[..], b"|x", b"|x\n"] {
+            assert_eq!(needs(None, text, true), [true, false, false]);
+            assert_eq!(needs(Some(&needle), text, true), [true; 3]);
+        }
+        assert_eq!(needs(Some(&needle), b"|x", false), [true, false, false]);
+        assert_eq!(needs(Some(&needle), b"|x45678\n|x", true), [true; 3]);
+        assert_eq!(needs(Some(&needle), b"|x456789\n\n", true), [false; 3]);
+    }
+
     #[test]
     fn a_line_of_4_gib_is_refused() {
         let needle = Needle::new("x");

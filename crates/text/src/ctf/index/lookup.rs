@@ -73,7 +73,7 @@ impl IndexTable {
         let Some(limit) = limit else { return Ok(()) };
         let is_too_large = |&position: &usize| self.key_at(position) >= limit;
         let last = self.len().saturating_sub(1);
-        let found = match self.keys.are_counting() || self.ascending {
+        let found = match self.ascending {
             true => (last..self.len()).find(is_too_large),
             false => (0..self.len()).find(is_too_large),
         };
@@ -103,7 +103,8 @@ impl IndexTable {
     /// files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
-            Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
+            // Keys may count beyond the largest one, to 0.
+            Keys::Counting { first } => usize::try_from(key.wrapping_sub(*first)).ok()?,
             _ if self.ascending => return self.find_ascending(key),
             _ => {
                 self.sort(sorted).ok()?;

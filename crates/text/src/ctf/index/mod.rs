@@ -37,6 +37,8 @@ mod source;
 mod start;
 mod table;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;
 mod warnings;
 

@@ -234,6 +234,43 @@ mod tests {
     }
 
     #[test]
+    fn sets_have_a_bit_for_each_key() {
+        check(&[64, 0, 64, 0, 64], 9, 1 << 20);
+        check(&[5, 5], 9, 1 << 20);
+        check(&[7, 7, 7, 7], 9, 1 << 20);
+        let far = u64::MAX / 2;
+        check(&[far, 1, far, 1, far, 2], 9, 1 << 20);
+    }
+
+    #[test]
+    fn tables_are_compared_with_each_other() {
+        let table = |keys: &[SequenceKey]| tables(keys, usize::MAX, 1 << 20).remove(0);
+        let find = |tables: &[IndexTable]| {
+            let found = Repeats::find(tables.iter())?;
+            let place = |(table, span): (usize, SequenceSpan)| (table, span.key, span.offset);
+            Some((place(found.first), place(found.again), found.count))
+        };
+        assert_eq!(find(&[table(&[1, 2]), table(&[]), table(&[3, 4])]), None);
+        assert_eq!(find(&[table(&[3, 4]), table(&[1, 2])]), None);
+        assert_eq!(find(&[table(&[1, 2]), table(&[2, 3])]), Some(((0, 2, 3), (1, 2, 0), 1)));
+        assert_eq!(find(&[table(&[1]), table(&[5, 4]), table(&[4, 1])]), Some(((1, 4, 3), (2, 4, 0), 2)));
+    }
+
+    /// Only close keys are compared in a file of very many sequences.
+    #[test]
+    fn many_sequences_are_compared_if_their_keys_are_close() {
+        let count = |keys: &mut dyn Iterator<Item = SequenceKey>| {
+            let keys: Vec<_> = keys.collect();
+            Repeats::find(tables(&keys, usize::MAX, u64::MAX).iter()).map(|found| found.count)
+        };
+        let scattered = |n: u64| n.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        assert_eq!(count(&mut (1..MAX_SCATTERED).chain([3]).map(scattered)), Some(1));
+        assert_eq!(count(&mut (1..=MAX_SCATTERED).chain([3]).map(scattered)), None);
+        assert_eq!(count(&mut (1..=MAX_SCATTERED).rev().chain([3]).map(|n| 15 * n)), Some(1));
+        assert_eq!(count(&mut (1..=MAX_SCATTERED).rev().chain([3]).map(|n| 17 * n)), None);
+    }
+
+    #[test]
     fn many_scattered_keys_are_told_apart() {
         let key = |n: u64| n.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ n << 32;
         let mut keys: Vec<u64> = (0..50_000).map(key).collect();

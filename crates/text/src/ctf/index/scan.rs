@@ -246,6 +246,57 @@ impl<S: Scanner> RangeScan<S> {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cntk_reader_core::file::DataFile;
+    use cntk_reader_core::runtime::pool::Pool;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A scanner of the bytes of its range, which panics in the range that begins at byte 48.
+    #[derive(Default)]
+    struct Panics(Range<u64>);
+
+    impl Scanner for Panics {
+        fn begin(&mut self, range: Range<u64>, _at_line: bool) {
+            self.0 = range;
+        }
+
+        fn wants(&self, offset: u64) -> bool {
+            offset < self.0.end
+        }
+
+        fn feed(&mut self, _block: &[u8]) -> Result<()> {
+            assert_ne!(self.0.start, 48, "on purpose");
+            Ok(())
+        }
+
+        fn finish(&mut self, _offset: u64) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The other threads do not wait for the range of a thread that panics.
+    #[test]
+    fn panic_ends_the_scan() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(100).expect("a file");
+        let file = DataFile::from_file(file, "f");
+        let source = SourceFile::new(&file).expect("a file");
+        let cut = Cut { range: 8, block: 4, tail: 2 };
+        let mut taken = Vec::new();
+        let outcome = Pool::shared().expect("threads").install(|| {
+            let take = |scanner: &mut Panics| {
+                taken.push(scanner.0.clone());
+                Ok(())
+            };
+            catch_unwind(AssertUnwindSafe(|| scan(&source, 0..100, 0..100, cut, Panics::default, take)))
+        });
+        assert!(outcome.is_err());
+        assert!(taken.len() <= 6 && taken.iter().zip(0..).all(|(range, i)| *range == (8 * i..8 * i + 8)));
+    }
+}
+
 #[cfg(all(test, shuttle))]
 mod schedules {
     use super::*;

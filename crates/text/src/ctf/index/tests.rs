@@ -3,8 +3,10 @@
 use super::scan::Cut;
 use super::table::{Record, TableBuilder};
 use super::*;
+use crate::ctf::tests::log::LogLines;
 use cntk_reader_core::error::{ErrorKind, ExceptionClass};
 use cntk_reader_core::option::release::Release;
+use cntk_reader_core::runtime::log::Level;
 use std::io::Write as _;
 
 pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {
@@ -316,4 +318,220 @@ fn beta_refuses_leading_white_space() {
     assert_eq!(open(b"\n|x 1\n|x 2\n", true).expect("lines"), 3);
     assert_eq!(open(b" |x 1\n|x 2\n", true).expect("lines"), 2);
     assert_eq!(open(b"|x 1\n|x 2\n", false).expect("lines"), 2);
+}
+
+#[test]
+fn errors_at_the_start_have_places() {
+    let read = |text: &[u8], skip_sequence_ids, corpus: &Corpus| {
+        let error =
+            open_cut(text, None, skip_sequence_ids, Cut::default(), 9, corpus).expect_err("a failure");
+        let place = error.location();
+        (place.offset, place.line, error.detail().to_owned())
+    };
+    let start = "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.";
+    let blanks = "\n".repeat(4095);
+    for (text, offset, line, detail) in [
+        (String::new(), None, None, "Lines of samples were expected."),
+        (
+            " \n \n".to_owned(),
+            Some(4),
+            Some(3),
+            "The file has only white space: lines of samples were expected.",
+        ),
+        ("\n %".to_owned(), Some(2), Some(2), start),
+        (
+            "\na,b\n1,2\n".to_owned(),
+            Some(1),
+            Some(2),
+            "A text file in CNTK's format was expected. It looks like a table",
+        ),
+        ("u1 |x 1 2\n".to_owned(), Some(0), Some(1), "Its ids are text, and numbers were expected."),
+        ("\n 18446744073709551616 |x".to_owned(), Some(2), Some(2), "An id has to be below 2^64"),
+        (format!("{blanks}18446744073709551616 |x"), Some(4095), Some(4096), "An id has to be below 2^64"),
+    ] {
+        let (at, in_line, found) = read(text.as_bytes(), false, &Corpus::Numeric);
+        assert_eq!((at, in_line), (offset, line), "{text:?}");
+        assert!(found.starts_with(detail), "{text:?}: {found}");
+    }
+    let (at, line, found) = read(b"\xef\xbb\xbf", false, &Corpus::Numeric);
+    assert_eq!((at, line), (Some(3), Some(1)));
+    assert!(found.starts_with("The file ends after its byte order mark"), "{found}");
+    for (skip, detail) in
+        [(false, "The lines begin with '|' instead of a key."), (true, "'skipSequenceIds = true' makes")]
+    {
+        let (at, line, found) = read(b"\n\n |x 1\n", skip, &Corpus::Hashed);
+        assert_eq!((at, line), (Some(3), Some(3)));
+        assert!(found.starts_with(detail), "{found}");
+    }
+}
+
+#[test]
+fn start_may_extend_over_several_blocks() {
+    for blanks in [4093, 4095, 4096, 4097, 9000] {
+        let text = format!("{}1234 |x\n5 |x\n", "\n".repeat(blanks));
+        let offset = blanks as u64;
+        assert_eq!(list(text.as_bytes(), None), [(1234, 1, offset, 8), (5, 1, offset + 8, 5)]);
+    }
+    // Digits in a textual key are not a number.
+    let text = b"99999999999999999999999 |x\n";
+    let index = open_cut(text, None, false, Cut::default(), 1, &Corpus::symbolic()).expect("an index");
+    assert_eq!(records(&index), [Record { key: 0, samples: 1, offset: 0, size: 27 }]);
+}
+
+#[test]
+fn keys_of_several_chunks_are_listed() {
+    let index = |text: &[u8], corpus: &Corpus| {
+        open_cut(text, None, false, Cut::default(), 10, corpus).expect("an index")
+    };
+    for text in [&b"5 |x\n3 |x\n9 |x\n4 |x\n7 |x\n"[..], b"5 |x\n6 |x\n7 |x\n8 |x\n9 |x\n"] {
+        let index = index(text, &Corpus::Numeric);
+        let expected: Vec<_> = records(&index).iter().map(|record| record.key).collect();
+        let id = |number: usize| SequenceId { chunk: number as u32 / 2, index: number as u32 % 2 };
+        let order = [0, 1, 2, 3, 4, 3, 2, 4, 1];
+        let mut keys = vec![100];
+        index.keys(&order.map(id), &mut keys);
+        assert_eq!(keys[1..], order.map(|number| expected[number]));
+        assert_eq!(keys[0], 100);
+    }
+}
+
+#[test]
+fn symbolic_id_may_look_like_a_name() {
+    // The name of the main stream does not count in an id.
+    let text = b"u |x\n|x y\n|x |x 1\n|x y\n|x y\n|x |x 2\n";
+    for cut in [Cut::default(), Cut { range: 7, block: 3, tail: 1 }] {
+        let index = open_cut(text, Some("x"), false, cut, 99, &Corpus::symbolic()).expect("an index");
+        let record = |key, samples, offset, size| Record { key, samples, offset, size };
+        assert_eq!(records(&index), [record(0, 1, 0, 5), record(1, 2, 5, 31)]);
+    }
+}
+
+#[test]
+fn lines_and_ends_are_known() {
+    let index = |text: &[u8], main_stream| {
+        open_cut(text, main_stream, false, Cut::default(), 5, &Corpus::Numeric).expect("an index")
+    };
+    let many = format!("|x\n{}", "|y\n".repeat(30_000));
+    for (text, main_stream, lines) in [
+        (&b"\n|x 1\n|y 2\n|x 3\n|y\n|y"[..], Some("x"), 6),
+        (b"|x 1\n|x 2\n|x", Some("x"), 3),
+        (b"|y 1\n|y", Some("x"), 2),
+        (b"|x 1\n|x 2", None, 2),
+        (b"\n|x 1\n|x 2\n", None, 3),
+        (many.as_bytes(), Some("x"), 30_001),
+    ] {
+        let index = index(text, main_stream);
+        assert!(index.is_by_line());
+        assert_eq!(index.lines(&file_of(text)).expect("it is read"), lines);
+    }
+    assert!(!index(b"1 |x\n", None).is_by_line());
+
+    let index = index(b"|x 1\n|y 1\n|x 2\n|x 3\n|y", Some("x"));
+    assert_eq!([0, 1, 2, 3].map(|chunks| index.end_of(chunks)), [0, 5, 15, 20]);
+    assert_eq!(index.fingerprint_of(3), index.fingerprint());
+    let parts: std::collections::BTreeSet<_> = (0..4).map(|chunks| index.fingerprint_of(chunks)).collect();
+    assert_eq!(parts.len(), 4);
+    assert_eq!(format!("{index:?}"), "Index { progress: None, .. }");
+}
+
+#[test]
+fn lengths_are_those_of_the_chunk() {
+    let index = |text: &[u8]| open_cut(text, None, false, Cut::default(), 20, &Corpus::Numeric);
+    let index_of_ids = index(b"1 |x\n1 |x\n2 |x\n3 |x\n3 |x\n3 |x\n4 |x\n").expect("an index");
+    assert_eq!(index_of_ids.lengths(0), Lengths::Each(&[2, 1]));
+    assert_eq!(index_of_ids.lengths(1), Lengths::Each(&[3, 1]));
+    assert_eq!(index(b"1 |x\n2 |x\n").expect("an index").lengths(0), Lengths::Ones);
+}
+
+#[test]
+fn keys_are_sorted_when_a_search_needs_it() {
+    for (text, bytes) in [(&b"3 |x\n1 |x\n2 |x\n"[..], 12), (b"1 |x\n2 |x\n9 |x\n", 0), (b"|x\n|x\n|x\n", 0)]
+    {
+        let index = open(text, None).expect("an index");
+        let before = index.memory();
+        index.prepare_to_find().expect("memory");
+        assert_eq!(index.memory() - before, bytes);
+        assert!(index.find(2).is_some());
+        assert_eq!(index.memory() - before, bytes);
+    }
+}
+
+#[test]
+fn large_keys_of_one_of_several_files_are_refused() {
+    let open = |text: &[u8], key_limit| {
+        Index::open(&file_of(text), &IndexOptions { key_limit, ..options(None) }, &Corpus::Numeric)
+    };
+    let error = open(b"1 |x\n2 |x\n\n7 |x\n", Some(7)).expect_err("a large key");
+    assert_eq!(error.message(), "Sequence id 7 is too large for a file that is one of several.");
+    let place = error.location();
+    assert_eq!((place.file.as_deref(), place.offset, place.line), (Some("f"), Some(11), Some(4)));
+    assert!(open(b"1 |x\n2 |x\n\n7 |x\n", Some(8)).is_ok());
+}
+
+#[test]
+fn index_is_announced() {
+    let log = LogLines::with("announced.ctf");
+    let announce = |trace_level, text: &[u8]| {
+        let file = file_of(text);
+        let file = DataFile::from_file(file.raw().try_clone().expect("a file"), "announced.ctf");
+        let options = IndexOptions { log: Logger::new(trace_level), chunk_size: 10, ..options(None) };
+        Index::open(&file, &options, &Corpus::Numeric).expect("an index");
+        log.take()
+    };
+    assert_eq!(announce(1, b"1 |x\n2 |x\n3 |x\n"), []);
+    let lines = announce(2, b"1 |x\n2 |x\n3 |x\n");
+    let [(Level::Info, line)] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.starts_with("Indexed 'F': 3 sequences in 2 chunks, "), "{line}");
+    assert!(line.ends_with(" bytes of memory."), "{line}");
+    // Warnings about the content, at trace level 1.
+    assert_eq!(announce(0, b"1 |x\n2 |x\n1 |x\n"), []);
+    for (text, warning) in [
+        (
+            &b"1 |x\n2 |x\n1 |x\n"[..],
+            "Sequence 1 of 'F' begins at line 1 (offset 0) and again at line 3 (offset 10), ",
+        ),
+        (
+            b"|x\n2 |x\n",
+            "Line 2 of 'F' begins with a sequence id, but line 1, which is the first, has none. ",
+        ),
+    ] {
+        let lines = announce(1, text);
+        let [(Level::Warning, line)] = &lines[..] else { panic!("{lines:?}") };
+        assert!(line.starts_with(warning), "{line}");
+    }
+}
+
+#[test]
+fn repeated_keys_of_several_files_cause_a_warning() {
+    let log = LogLines::with("repeated-b.ctf");
+    let open = |text: &[u8], path: &str| {
+        let file = DataFile::from_file(file_of(text).raw().try_clone().expect("a file"), path);
+        let options = IndexOptions { warns_of_repeats: false, log: Logger::new(1), ..options(None) };
+        let index = Index::open(&file, &options, &Corpus::Numeric).expect("an index");
+        (FileHandle::Open(file), index)
+    };
+    let first = open(b"1 |x\n2 |x\n3 |x\n", "repeated-a.ctf");
+    for (text, others) in [
+        (&b"4 |x\n5 |x\n"[..], None),
+        (b"3 |x\n5 |x\n", Some("")),
+        (b"2 |x\n3 |x\n", Some(" In all, 2 sequences have the id of an earlier one.")),
+    ] {
+        let second = open(text, "repeated-b.ctf");
+        assert_eq!(log.take(), [], "a file alone");
+        let files = [(&first.0, &first.1), (&second.0, &second.1)];
+        warn_of_repeats(&files, &Corpus::Numeric, &Logger::new(0));
+        assert_eq!(log.take(), []);
+        warn_of_repeats(&files, &Corpus::Numeric, &Logger::new(1));
+        let key = u64::from(text[0] - b'0');
+        let expected = others.map(|others| {
+            let line = format!(
+                "Sequence {key} of 'repeated-a.ctf' begins at line {key} (offset {}) and again at line 1 (offset 0) of 'F': these \
+                 are two sequences with one id.{others} The lines of a sequence must follow each other, and no other sequence \
+                 may have its id.",
+                5 * (key - 1)
+            );
+            (Level::Warning, line)
+        });
+        assert_eq!(log.take(), expected.into_iter().collect::<Vec<_>>());
+    }
 }

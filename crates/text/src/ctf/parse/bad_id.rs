@@ -82,3 +82,35 @@ impl BadId {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_apart() {
+        for (before, found, why) in [
+            (&b""[..], b'a', Some(BadId::NoDigits)),
+            (b"", b'-', Some(BadId::NoDigits)),
+            (b"", b'7', Some(BadId::NoDigits)),
+            (b"10", b'.', Some(BadId::Tail)),
+            (b"10", b'a', Some(BadId::Tail)),
+            (b"10", b',', None),
+            (b"10", b';', None),
+            (b" ", b'7', Some(BadId::Hidden)),
+            (b" \t\x01", b'7', Some(BadId::Hidden)),
+            (b" ", b'a', None),
+            (b"\xef\xbb\xbf", b'7', Some(BadId::Mark)),
+            (b"\xef\xbb\xbf", b'a', Some(BadId::Mark)),
+            (b"\xef\xbb ", b'a', None),
+            (b"10 ", b'7', None),
+            (b"10 |x 1 ", b'a', None),
+            (b"10 |x 1\r", b'7', Some(BadId::LoneReturn)),
+            (b"10 |x 1 \r ", b'7', Some(BadId::LoneReturn)),
+            (b"10 |x 1\r", b'a', None),
+            (b"10 |x\r1 ", b'7', None),
+        ] {
+            assert_eq!(BadId::of(before, found), why, "{} {}", before.escape_ascii(), found as char);
+        }
+    }
+}

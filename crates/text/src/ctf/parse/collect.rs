@@ -147,3 +147,105 @@ impl UnknownNames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(cause: Cause, offset: u64, stream: Option<usize>) -> Note {
+        Note { is_error: false, cause, offset, context: Context { key: 7, stream } }
+    }
+
+    #[test]
+    fn notes_are_counted_and_some_are_kept() {
+        let mut collected = Collected::new(2, 1);
+        for offset in 0..5 {
+            collected.note(note(Cause::EmptyLine, offset, None));
+            if offset % 2 == 0 {
+                collected.mark_error((offset == 2).then_some(20));
+                // The last note is an error already.
+                collected.mark_error(Some(99));
+            }
+        }
+        assert_eq!((collected.errors, collected.warnings), (3, 2));
+        // One more than two, which may still become an error.
+        let kept: Vec<_> = collected.notes.iter().map(|note| (note.is_error, note.offset)).collect();
+        assert_eq!(kept, [(true, 0), (false, 1), (true, 20)]);
+        collected.note(Note { is_error: true, ..note(Cause::EmptyStream, 5, Some(0)) });
+        collected.mark_error(None);
+        assert_eq!((collected.errors, collected.warnings, collected.notes.len()), (4, 2, 3));
+    }
+
+    #[test]
+    fn dimensions_are_collected_by_stream() {
+        let mut collected = Collected::new(9, 3);
+        for (cause, stream) in [
+            (Cause::ShortSample { dim: 5, values: 3 }, 0),
+            (Cause::ShortSample { dim: 5, values: 2 }, 0),
+            (Cause::LongSample { dim: 5, values: 7 }, 0),
+            (Cause::LongSample { dim: 5, values: 6 }, 0),
+            (Cause::LongSample { dim: 5, values: 6 }, 0),
+            (Cause::IndexTooLarge { index: 11, dim: 5 }, 1),
+            (Cause::IndexTooLarge { index: 9, dim: 5 }, 1),
+            (Cause::WeightedId, 1),
+            (Cause::IndexTooLarge { index: u64::MAX, dim: 5 }, 2),
+        ] {
+            collected.note(note(cause, 0, Some(stream)));
+        }
+        assert_eq!(collected.dims, [7, 12, u64::MAX]);
+        assert_eq!(collected.shorter, [2, 0, 0]);
+        assert_eq!(collected.longer, [3, 2, 1]);
+    }
+
+    #[test]
+    fn textual_ids_are_counted_apart() {
+        let mut collected = Collected::new(9, 1);
+        for offset in [3, 4, 5] {
+            collected.note(note(Cause::TextId(b'u'), offset, None));
+            collected.mark_error(Some(99));
+        }
+        assert_eq!(collected.text_ids, Some((note(Cause::TextId(b'u'), 3, None), 3)));
+        assert_eq!((collected.errors, collected.warnings, collected.notes.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn unknown_names_are_listed_once() {
+        let mut names = UnknownNames::default();
+        let samples = ["a 1 2", "b 1:2", "c", "a 1", "b 1", "c\t1:2", "d\r", "a:b 1", "a 1", "b", "e\u{e9}:"];
+        samples.iter().for_each(|sample| names.see(sample.as_bytes()));
+        let listed = |names: &UnknownNames| -> Vec<(String, bool)> {
+            names
+                .names
+                .iter()
+                .map(|(name, is_sparse)| (name.escape_ascii().to_string(), *is_sparse))
+                .collect()
+        };
+        let expected = [("a", false), ("b", true), ("c", true), ("d", false), ("a:b", false), ("e", true)];
+        assert_eq!(listed(&names), expected.map(|(name, is_sparse)| (name.to_owned(), is_sparse)));
+        let mut others = UnknownNames::default();
+        ["z", "a 1:2", "b"].iter().for_each(|sample| others.see(sample.as_bytes()));
+        names.append(others);
+        let expected =
+            [("a", true), ("b", true), ("c", true), ("d", false), ("a:b", false), ("e", true), ("z", false)];
+        assert_eq!(listed(&names), expected.map(|(name, is_sparse)| (name.to_owned(), is_sparse)));
+    }
+
+    #[test]
+    fn unknown_names_are_limited() {
+        let mut names = UnknownNames::default();
+        names.see("n".repeat(LONGEST_NAME + 1).as_bytes());
+        assert_eq!(names.names.len(), 0);
+        names.see("n".repeat(LONGEST_NAME).as_bytes());
+        assert_eq!(names.names.len(), 1);
+        let many = || (0..2 * MAX_NAMES).map(|number| format!("n{number} 1"));
+        many().for_each(|sample| names.see(sample.as_bytes()));
+        assert_eq!(names.names.len(), MAX_NAMES);
+        let mut others = UnknownNames::default();
+        many().rev().take(3).for_each(|sample| others.see(sample.as_bytes()));
+        names.append(others);
+        assert_eq!(names.names.len(), MAX_NAMES);
+        let mut few = UnknownNames::default();
+        few.append(names);
+        assert_eq!(few.names.len(), MAX_NAMES);
+    }
+}

@@ -28,3 +28,21 @@ impl fmt::Display for Excerpt {
         write!(f, "{}{more}", shown.escape_ascii())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut() {
+        for (text, shown) in [
+            ("", ""),
+            ("1.5", "1.5"),
+            ("123456789012345678901234", "123456789012345678901234"),
+            ("1234567890123456789012345", "123456789012345678901234..."),
+            ("\t\u{e9}", "\\t\\xc3\\xa9"),
+        ] {
+            assert_eq!(Excerpt::new(text.as_bytes()).to_string(), shown);
+        }
+    }
+}

@@ -71,7 +71,7 @@
 //! remaining unsafe code is for vector instructions, which a value of the instruction set's type
 //! permits, and for places in a window.
 
-mod bad_id;
+pub(crate) mod bad_id;
 mod blocks;
 pub(crate) mod collect;
 mod dense;

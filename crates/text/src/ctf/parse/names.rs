@@ -74,3 +74,68 @@ pub fn find(streams: &[Stream], text: &[u8], at: usize, guess: usize) -> Option<
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ctf::tests::rules;
+
+    fn streams(names: &[&str]) -> Vec<Stream> {
+        let all: Vec<_> = names.iter().map(|name| format!("{name}:1")).collect();
+        rules(&all.join(" "), 0).streams.iter().map(Stream::new).collect()
+    }
+
+    fn found(streams: &[Stream], text: &[u8], guess: usize) -> Option<(usize, usize)> {
+        let padded = [b"|", text, &[b'7'; 8]].concat();
+        find(streams, &padded, 1, guess)
+    }
+
+    #[test]
+    fn names_are_found_from_any_guess() {
+        let streams = streams(&["x", "xy", "y", "eight888", "seventeen17letter"]);
+        for guess in 0..5 {
+            for (number, stream) in streams.iter().enumerate() {
+                for end in [&b" "[..], b"|", b"\t", b"\n", b"\r", b"\0", b"\x80"] {
+                    let text = [&stream.alias, end].concat();
+                    assert_eq!(found(&streams, &text, guess), Some((number, stream.alias.len())));
+                }
+                for end in [&b"x"[..], b"7", b"\x7f", b"#"] {
+                    let text = [&stream.alias, end].concat();
+                    assert_eq!(found(&streams, &text, guess), None, "{}", text.escape_ascii());
+                }
+            }
+            assert_eq!(found(&streams, b"z ", guess), None);
+            assert_eq!(found(&streams, b" ", guess), None);
+        }
+        assert_eq!(found(&streams, b"x ", 5), None);
+    }
+
+    #[test]
+    fn every_byte_of_a_name_counts() {
+        let letters = "abcdefghijklmnopqrstuvwxyzabcd";
+        for length in 1..=letters.len() {
+            let streams = streams(&[&letters[..length]]);
+            let text = format!("{} 1", &letters[..length]);
+            assert_eq!(found(&streams, text.as_bytes(), 0), Some((0, length)));
+            for other in 0..=length {
+                let mut text = text.clone().into_bytes();
+                text[other] ^= 0x40;
+                assert_eq!(found(&streams, &text, 0), None, "{}", text.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_read_are_not_found() {
+        for name in ["", "#x", "x y", "x|y", "x\u{e9}", "x\t"] {
+            let mut rule = rules("x:1", 0).streams.remove(0);
+            rule.alias = name.as_bytes().to_vec();
+            let stream = Stream::new(&rule);
+            assert_eq!((stream.name, stream.mask), (u64::MAX, 0), "{name:?}");
+            assert_eq!(found(&[stream], &[name.as_bytes(), b" "].concat(), 0), None, "{name:?}");
+        }
+        assert_eq!(word(b""), (0, 0));
+        assert_eq!(word(b"ab"), (0x6261, 0xffff));
+        assert_eq!(word(b"abcdefghi"), (u64::from_le_bytes(*b"abcdefgh"), u64::MAX));
+    }
+}

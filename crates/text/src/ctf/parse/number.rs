@@ -396,6 +396,74 @@ mod tests {
     }
 
     #[test]
+    fn usual_powers_are_finite() {
+        let powers = usual_powers();
+        let at = |exponent: i32| powers[(exponent + USUAL_EXPONENT) as usize];
+        assert_eq!(powers.len(), 601);
+        assert_eq!([-300, -1, 0, 1, 300].map(at), [1e-300, 0.1, 1.0, 10.0, 1e300]);
+        let of = |exponent: f64| power(&POWERS, exponent);
+        assert_eq!([-400.0, -5.0, 0.0, 400.0].map(of), [0.0, 1e-5, 1.0, f64::INFINITY].map(Some));
+        assert_eq!([-401.0, 401.0, 1e300, f64::NEG_INFINITY].map(of), [None; 4]);
+    }
+
+    #[test]
+    fn integers_of_up_to_15_digits_are_read() {
+        for (text, expected) in [
+            ("x", None),
+            ("7:", Some((7, 1))),
+            ("1234567 ", Some((1_234_567, 7))),
+            ("12345678 ", Some((12_345_678, 8))),
+            ("123456789 ", Some((123_456_789, 9))),
+            ("000000000000012|", Some((12, 15))),
+            ("123456789012345.", Some((123_456_789_012_345, 15))),
+            ("1234567890123456 ", None),
+        ] {
+            let padded = format!("9{text}.......");
+            assert_eq!(
+                integer(padded.as_bytes(), 1),
+                expected.map(|(value, end)| (value, end + 1)),
+                "{text}"
+            );
+        }
+        assert_eq!(integer(b"1234 78", 0), None, "too short to look at eight bytes");
+        assert_eq!(integer(b"12345678 01234", 0), None, "too short after eight digits");
+    }
+
+    /// Longer exponents are left to [`read`].
+    #[test]
+    fn quick_reads_exponents_of_the_table() {
+        for (text, is_quick) in [
+            ("1e400", true),
+            ("1e-400", true),
+            ("1e+0000007", true),
+            ("1e401", false),
+            ("1e-401", false),
+            ("1e00000007", false),
+            ("1e", false),
+        ] {
+            assert_eq!(quickly(text).is_some(), is_quick, "{text}");
+        }
+        // A run of digits may be long, and a fraction has up to 40 digits.
+        for (digits, fraction) in [(8, 8), (9, 9), (16, 16), (17, 17), (40, 40), (60, 40), (0, 1), (1, 41)] {
+            let text = format!("{}.{}", "1".repeat(digits), "1".repeat(fraction));
+            let is_quick = digits > 0 && fraction <= LONGEST_RUN;
+            assert_eq!(quickly(&text).map(|(_, length)| length), is_quick.then_some(text.len()), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_byte_is_known() {
+        let found = [Flaw::Start(1), Flaw::Sign(2), Flaw::Exponent(3), Flaw::ExponentSign(4), Flaw::Ended];
+        assert_eq!(found.map(Flaw::found), [Some(1), Some(2), Some(3), Some(4), None]);
+        for (text, length, at_end) in
+            [("1", 1, true), ("1 ", 1, false), ("-", 1, true), ("-a", 1, false), ("1e+", 3, true)]
+        {
+            let reading = read(text.as_bytes());
+            assert_eq!((reading.length, reading.at_end), (length, at_end), "{text}");
+        }
+    }
+
+    #[test]
     fn ends_where_cntk_ends() {
         for (text, length) in
             [("1.", 2), ("1.e2", 2), ("1-2", 1), ("1..5", 2), ("1e1.5", 3), ("0x10", 1), ("+5", 2)]

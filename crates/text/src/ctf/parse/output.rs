@@ -282,6 +282,114 @@ impl<T: Value> Output<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ctf::tests::rules;
+    use cntk_reader_core::ErrorKind;
+    use cntk_reader_core::memory::pages::LEAST;
+
+    /// Small arrays double, and large ones grow by a quarter.
+    #[test]
+    fn arrays_grow_ahead() {
+        let mut numbers = ScratchVec::<u8>::default();
+        let mut room = Vec::new();
+        for _ in 0..3 << 20 {
+            numbers.push(7);
+            if room.last() != Some(&numbers.bytes()) {
+                room.push(numbers.bytes());
+            }
+        }
+        // Sizes are those of whole pages.
+        let kib: Vec<_> = room.iter().map(|bytes| bytes >> 10).collect();
+        assert_eq!(kib[..4], [256, 512, 1024, 1280]);
+        assert!(
+            kib.windows(2).skip(2).all(|two| (two[0] * 5 / 4..two[0] * 4 / 3).contains(&two[1])),
+            "{kib:?}"
+        );
+        assert_eq!(numbers.len(), 3 << 20);
+        assert!(numbers.iter().all(|&number| number == 7));
+        // Room for what is asked for, even if that is more.
+        assert!(numbers.spare(8 << 20).is_some_and(|spare| spare.len() >= 8 << 20));
+        assert!(numbers.bytes() < 12 << 20);
+        numbers.truncate(5);
+        numbers.truncate(9);
+        assert_eq!(numbers.len(), 5);
+        numbers.clear();
+        assert!(numbers.is_empty() && numbers.missing().is_none());
+    }
+
+    #[test]
+    fn missing_memory_is_reported() {
+        const MANY: usize = 1 << 58;
+        let check = |lose: fn(&mut Output<f64>), bytes: Option<usize>| {
+            let mut output = Output::<f64>::default();
+            output.reset(&rules("x:1 y:1", 0));
+            output.columns[1].values.push(1.0);
+            lose(&mut output);
+            let error = output.check_memory().err();
+            let expected = bytes.map(|bytes| {
+                (ErrorKind::Memory, format!("There is no memory for {bytes} bytes of a chunk of data."))
+            });
+            assert_eq!(error.map(|error| (error.kind(), error.message().to_owned())), expected);
+            output.reset(&rules("x:1 y:1", 0));
+            assert!(output.check_memory().is_ok());
+        };
+        check(|_| (), None);
+        check(|output| _ = output.columns[1].values.spare(MANY - 1), Some(8 * MANY));
+        check(|output| _ = output.columns[1].typed.spare(MANY), Some(MANY));
+        check(|output| _ = output.columns[0].indices.spare(MANY), Some(4 * MANY));
+        check(|output| _ = output.columns[0].offsets.spare(MANY - 1), Some(4 * MANY));
+        check(|output| _ = output.columns[1].sequence_offsets.spare(MANY - 1), Some(4 * MANY));
+        check(|output| _ = output.skipped.spare(MANY), Some(4 * MANY));
+        let mut numbers = ScratchVec::<u32>::default();
+        assert!(numbers.spare(usize::MAX).is_none());
+        assert_eq!(numbers.missing(), Some(usize::MAX));
+        // Nothing is added then, and later numbers are.
+        numbers.push(5);
+        assert_eq!(numbers[..], [5]);
+    }
+
+    #[test]
+    fn kept_memory_is_counted() {
+        let mut output = Output::<f32>::default();
+        output.reset(&rules("x:1 y:1", 0));
+        let column = &mut output.columns[1];
+        column.numbers = vec![0.0; 10];
+        column.values.push(1.0);
+        column.typed.spare(3 * LEAST).expect("memory");
+        column.indices.spare(2 * LEAST).expect("memory");
+        let (values, typed, indices) = (column.values.bytes(), column.typed.bytes(), column.indices.bytes());
+        assert!(values >= 4 && typed >= 3 * LEAST && indices >= 8 * LEAST);
+        assert_eq!(output.bytes(), 80 + values + typed + indices);
+    }
+
+    #[test]
+    fn unusual_values_are_found_by_sequence() {
+        let rules = rules("x:2 s:9s t:2=float16", 0);
+        let mut output = Output::<f32>::default();
+        output.reset(&rules);
+        let half = |value: f32| cntk_reader_core::stream::f16::from_f32(value).to_ne_bytes();
+        fn add<T: Zeroable>(list: &mut ScratchVec<T>, values: impl IntoIterator<Item = T>) {
+            values.into_iter().for_each(|value| list.push(value));
+        }
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        // The samples of each stream by sequence; `s` has a sample of two entries and an empty one.
+        for (x, s, t) in [
+            ([1.0, 2.0], [1.0, 2.0], [1.0, 1.0]),
+            ([1.0, inf], [1.0, 2.0], [1.0, 1.0]),
+            ([1.0, 2.0], [nan, 2.0], [1.0, 1.0]),
+            ([-inf, nan], [1.0, 2.0], [nan, 1.0]),
+            ([1.0, 2.0], [1.0, -inf], [1.0, inf]),
+        ] {
+            let [one, two, three] = &mut output.columns[..] else { panic!("three streams") };
+            add(&mut one.values, x);
+            add(&mut two.values, s);
+            add(&mut two.offsets, [two.values.len() as u32; 2]);
+            add(&mut three.typed, t.map(half).concat());
+            (one.samples, two.samples, three.samples) = (one.samples + 1, two.samples + 2, three.samples + 1);
+            output.commit();
+        }
+        let found = |stream: usize| output.not_finite(stream, &rules.streams[stream]).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2].map(found), [vec![1, 3], vec![2, 4], vec![3, 4]]);
+    }
 
     #[test]
     fn dropped_values_still_count_as_memory() {

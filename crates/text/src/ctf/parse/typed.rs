@@ -394,6 +394,48 @@ mod tests {
     }
 
     #[test]
+    fn large_integers_are_not_read_as_doubles() {
+        for_each_instruction_set!(instructions => {
+            let processor = cntk_reader_core::cpu::processor::InstructionSet::processor(instructions);
+            for (number, is_exact) in [(EXACT - 1.0, true), (1.0 - EXACT, true), (EXACT, false), (-EXACT, false)] {
+                let mut out = [0; 8];
+                assert_eq!(convert::<i64>(processor, &[number], &mut out).is_some(), is_exact, "{number}");
+                assert!(!is_exact || i64::from_ne_bytes(out) == number as i64);
+            }
+        });
+    }
+
+    #[test]
+    fn unusual_values_are_counted() {
+        let count = |element, bytes: &[u8]| Typed::new(element).not_finite(bytes);
+        let halves = [1.0, f32::INFINITY, f32::NAN, -1.0, f32::NEG_INFINITY]
+            .map(cntk_reader_core::stream::f16::from_f32);
+        assert_eq!(count(ElementType::Float16, bytemuck::cast_slice(&halves)), 3);
+        assert_eq!(count(ElementType::Double, bytemuck::cast_slice(&[1.0, f64::NAN])), 1);
+        assert_eq!(count(ElementType::Int16, &[0xff; 8]), 0);
+        assert_eq!(count(ElementType::Bool, &[1, 0]), 0);
+    }
+
+    #[test]
+    fn values_are_appended() {
+        let push = |element, text: &str| -> Result<(Vec<u8>, bool, bool), Misfit> {
+            let mut out = ScratchVec::default();
+            let number = number::read(text.as_bytes()).value.expect("a number");
+            let stored = Typed::new(element).push(text.as_bytes(), number, &mut out)?;
+            Ok((out.to_vec(), stored.is_finite, stored.is_zero))
+        };
+        let bytes = |value: i16| value.to_ne_bytes().to_vec();
+        assert_eq!(push(ElementType::Int16, "-300"), Ok((bytes(-300), true, false)));
+        assert_eq!(push(ElementType::Int16, "0.0"), Ok((bytes(0), true, true)));
+        assert_eq!(push(ElementType::Int16, "0.5"), Err(Misfit::Fraction));
+        assert_eq!(push(ElementType::Int16, "40000"), Err(Misfit::Range));
+        assert_eq!(push(ElementType::Bool, "1"), Ok((vec![1], true, false)));
+        assert_eq!(push(ElementType::Float16, "1e-9"), Ok((vec![0, 0], true, true)));
+        let (_, is_finite, is_zero) = push(ElementType::Float16, "7e9").expect("an infinity");
+        assert_eq!((is_finite, is_zero), (false, false));
+    }
+
+    #[test]
     fn integers_are_read_exactly() {
         let read = |text: &str| integer(text.as_bytes());
         for (text, value) in [

@@ -500,6 +500,91 @@ mod tests {
         }
     }
 
+    /// A template is replaced when two lines in a row do not fit it, as long as it has credit.
+    #[test]
+    fn templates_are_learnt() {
+        let rules = rules("S0:200s w:20000s x:3", 0);
+        let streams = Fast::new(&rules).streams;
+        let (one, two) = (b"1 |w 1:1\n", b"1 |w 1:1 |S0 2:1\n");
+        let mut template = Template::new(false);
+        assert!(!template.is_known());
+        template.see(one, &streams);
+        assert_eq!((template.entries, template.credit), (1, CREDIT - FINE));
+        template.has_missed = false;
+        template.see(two, &streams);
+        assert_eq!((template.entries, template.has_missed), (1, true));
+        template.see(two, &streams);
+        assert_eq!((template.entries, template.credit), (2, CREDIT - 2 * FINE));
+        // Lines of other shapes teach nothing, but cost credit.
+        for other in [
+            &b"1 |x 1 2 3\n"[..],
+            b"1 |w 1:1 |w 2:1\n",
+            b"1 |w 1:1 2:1\n",
+            b"1 |other 1:1\n",
+            b"1 |# a comment\n",
+            b"1\n",
+        ] {
+            let mut template = Template::new(false);
+            template.see(other, &streams);
+            assert_eq!((template.entries, template.credit), (0, CREDIT - FINE), "{}", other.escape_ascii());
+        }
+        // A line has to fit into a block.
+        for (blanks, entries) in [(BLOCK - one.len(), 1), (BLOCK - one.len() + 1, 0)] {
+            let mut template = Template::new(false);
+            template.see(&[&vec![b' '; blanks], &one[..]].concat(), &streams);
+            assert_eq!(template.entries, entries, "{blanks} blanks");
+        }
+        let mut template = Template { credit: 0, ..template };
+        template.see(two, &streams);
+        assert_eq!((template.entries, template.credit), (0, 0));
+        template.see(two, &streams);
+        assert_eq!(template.entries, 0);
+    }
+
+    #[test]
+    fn lines_that_fit_add_credit() {
+        let rules = rules("w:20000s", 0);
+        let streams = Fast::new(&rules).streams;
+        for_each_instruction_set!(simd => {
+            for (text, credit, lines) in [
+                ("1 |w 1:1\n".repeat(9), 20, 9),
+                ("1 |w 1:1\n".repeat(90), CREDIT, 90),
+                ("1 |w 1:-1\n".repeat(9), 11, 0),
+            ] {
+                let mut output = Output::<f32>::default();
+                output.reset(&rules);
+                let mut template = Template::new(false);
+                template.see(b"1 |w 1:1\n", &streams);
+                template.credit = 11;
+                let padded = [&[b'7'; FRONT], text.as_bytes(), &[b'7'; PADDING]].concat();
+                let end = FRONT + text.len();
+                let taken = read(simd, &padded, FRONT, end, &mut template, &mut output).expect("memory");
+                assert_eq!((taken.lines, taken.text_ids, template.credit), (lines, 0, credit));
+                assert_eq!(template.has_missed, lines == 0);
+            }
+        });
+    }
+
+    #[test]
+    fn only_lines_with_several_blanks_or_textual_ids_are_loose() {
+        let rules = rules("S0:200s w:20000s", 0);
+        let streams = Fast::new(&rules).streams;
+        for (line, has_text_ids, is_loose) in [
+            ("1 |w 1:1\n", true, false),
+            ("1\t|w 1:1\r\n", true, false),
+            ("|w 1:1 |S0 1:1\n", true, false),
+            ("1 |w 1:1 \n", false, true),
+            ("1 |w 1:1\t\r\n", false, true),
+            ("1 \t|w 1:1\n", false, true),
+            ("a |w 1:1\n", true, true),
+            ("a |w 1:1\n", false, false),
+        ] {
+            let mut template = Template::new(has_text_ids);
+            template.see(line.as_bytes(), &streams);
+            assert_eq!((template.is_known(), template.is_loose), (true, is_loose), "{line:?}");
+        }
+    }
+
     #[test]
     fn names_are_compared_to_their_ends() {
         let name = "twentyfour24letterstwent";

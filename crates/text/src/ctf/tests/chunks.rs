@@ -183,6 +183,8 @@ fn sequences_come_from_their_segments() {
             let chunk = deserializer.load(id as u32).expect("loads");
             chunk.errors().commit().expect("no errors");
             for index in 0..info.sequences {
+                chunk.prefetch(index, Ahead::Far);
+                chunk.prefetch(index, Ahead::Near);
                 let values: Vec<f32> = (0..lengths(i)).flat_map(|k| [i as f32, k as f32 + 0.5]).collect();
                 assert_eq!(dense(&*chunk, index), values);
                 let expected = (0..lengths(i)).flat_map(|k| [(i % 1000) as i32, k as i32]).collect();
@@ -242,6 +244,17 @@ fn error_beyond_the_limit_has_its_place() {
         assert_eq!(error.location().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));
     }
     assert!(open(&options(&file, 2)).load(0).is_ok_and(|chunk| chunk.errors().commit().is_ok()));
+    // An error in each of several segments.
+    let mut text = good.repeat(100_000);
+    for line in [90_000, 50_000, 10_000, 9_000] {
+        text.insert_str(good.len() * line, "|x 1 2|s 1:1|x a\n");
+    }
+    let file = super::chunks::file(text.as_bytes());
+    for (max_errors, line) in (0..).zip([9_001, 10_002, 50_003, 90_004]) {
+        let chunk = open(&options(&file, max_errors)).load(0).expect("loads");
+        assert_eq!(failure(chunk.errors().commit()).location().line, Some(line));
+    }
+    assert!(open(&options(&file, 4)).load(0).is_ok_and(|chunk| chunk.errors().commit().is_ok()));
 }
 
 #[test]
@@ -282,6 +295,41 @@ fn advice_depends_on_the_rest_of_the_file() {
         let error = failure(loaded.and_then(|chunk| chunk.errors().commit()));
         assert!(error.detail().contains(expected), "{text:?}: {error}");
     }
+}
+
+#[test]
+fn advice_lists_names_of_the_file() {
+    let detail = |text: &str, alias: &str| {
+        let file = file(text.as_bytes());
+        let mut options = options(&file, 0);
+        options.streams[0].alias = alias.to_owned();
+        let loaded = open(&options).load(0);
+        failure(loaded.and_then(|chunk| chunk.errors().commit())).detail().to_owned()
+    };
+    let names = |count: usize| (10..10 + count).map(|number| format!("|n{number} 1")).collect::<String>();
+    let listed = |count: usize| (10..10 + count).map(|number| format!("'n{number}', ")).collect::<String>();
+    let [short, long] = [63, 64].map(|length| "z".repeat(length));
+    for (text, alias, expected) in [
+        (format!("|x 1 2{}\n", names(18)), "s", format!("Its names are {}'x'. Write one of them", listed(18))),
+        (format!("|x 1 2{}\n", names(19)), "s", format!("Its names are {}'x'. Write one of them", listed(19))),
+        (format!("|x 1 2{}\n", names(20)), "s", format!("Its names are {}'n29' .... Write one of them", listed(19))),
+        (format!("|x 1 2|{short} 1|{long} 1|#a|#\n"), "s", format!("Its names are 'x', '{short}'. Write one")),
+        ("|x 1 2|t\t1\n".to_owned(), "s", "Its names are 't', 'x'. Write one".to_owned()),
+        ("|x 1 2|gr\u{f6}\u{df}e 1:1\n".to_owned(), "gr\u{f6}\u{df}e", "rename '|gr\u{f6}\u{df}e' in the file and in the options.".to_owned()),
+        ("|x 1 2|s 1:1\n|x 1 2|S 1:1\n".to_owned(), "s", "a sample in each sequence: add one, or set 'strictSequences = false', which leaves".to_owned()),
+        ("1 |x 1 2|s 1:1\n1\n".to_owned(), "s", "The line has no samples: remove it.".to_owned()),
+        ("1 |x 1 2|s 1:1\n1 |q 1\n".to_owned(), "s", "have samples named '|s', '|x'; the line has 'q'. Write one of them as the stream's name, or as its alias: 'alias = \"q\"'.".to_owned()),
+        ("1 |x 1 2|s 1:1\n1 |X 1|q 1\n".to_owned(), "s", "the line has 'X', 'q'. Did you mean 'X'? Write one of them as the stream's name, or as its alias: 'alias = \"X\"'.".to_owned()),
+    ] {
+        let detail = detail(&text, alias);
+        assert!(detail.contains(&expected), "{text:?}: {detail}");
+    }
+    // A control character far from the start of the file and of its line.
+    let comment = "c".repeat(100_000);
+    let text = format!("|x 1 2|s 1:1\n|x 1 2|# {comment}|s 1:1 \u{1}\u{2} 5\n");
+    let place = text.find('\u{1}').expect("the character");
+    let advice = format!("The control character 0x01 ended the sample at offset {place}: remove it.");
+    assert!(detail(&text, "s").contains(&advice));
 }
 
 #[test]

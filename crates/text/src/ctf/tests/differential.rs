@@ -1,7 +1,7 @@
 //! Compares the fast parser with the exact one, on random input: well-formed, or corrupted in one
 //! or several places.
 
-use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse, parse_spans, rules};
+use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, log, parse, parse_spans, rules};
 use crate::ctf::parse::rules::Rules;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
@@ -131,7 +131,7 @@ fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, 
 }
 
 fn alike_by<T: Bits>(rules: &Rules, text: &[u8]) {
-    cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
+    log::silence();
     let expected = parse::<T>(rules, text, Way::Exact);
     assert_eq!(parse::<T>(rules, text, Way::Fast), expected);
     for processor in Processor::all() {
@@ -177,7 +177,7 @@ proptest! {
         let mut rules = rules("s:10s y:2", max_errors);
         rules.corpus = Arc::new(Corpus::Hashed);
         (rules.refuses_text_ids, rules.log.trace_level) = (refuses_text_ids, trace_level);
-        cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
+        log::silence();
         let (mut spans, mut offset) = (Vec::new(), 0);
         for lines in lines.chunks(length) {
             let size = lines.iter().map(String::len).sum::<usize>() as u32;

@@ -2,12 +2,11 @@
 
 use super::chunks::{dense, entries_of, failure, file, open, options};
 use super::differential::{STREAMS, WORDS, alike_lines, text};
-use super::{Bits, Fast, Report, Rules, SequenceSpan, Way, parse_spans, rules, spans, unpacked};
+use super::{Bits, Fast, Report, Rules, SequenceSpan, Way, log, parse_spans, rules, spans, unpacked};
 use crate::ctf::long;
 use crate::ctf::segment::Scratch;
 use cntk_reader_core::testing::cases;
 use proptest::prelude::*;
-use std::sync::Arc;
 
 /// Reads a sequence in pieces of this size. Returns false if it would have to be read whole;
 /// otherwise checks that everything is as the exact parser reads it.
@@ -48,7 +47,7 @@ proptest! {
             let place = place.index(text.len());
             text[place] = byte;
         }
-        cntk_reader_core::runtime::log::set_sink(Some(Arc::new(|_, _| ())));
+        log::silence();
         for streams in [STREAMS, WORDS] {
             let mut rules = rules(streams, 1000);
             rules.strict = strict;

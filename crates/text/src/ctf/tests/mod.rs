@@ -1,9 +1,14 @@
 //! Compares the two parsers with CNTK's recorded behaviour and with each other.
 
+mod checks;
 mod chunks;
 mod differential;
+mod fast;
+mod files;
+pub mod log;
 mod long;
 mod messages;
+mod segments;
 mod tables;
 mod types;
 

@@ -120,6 +120,7 @@ fn files_without_a_final_line_break() {
         ("|s ", NEVER, ""),
         ("1 |s 1:2\n1 |s ", 0, "1=1:2;"),
         ("1 |s\n1 |s ", 2, "1="),
+        ("1 |s 1:2\n2 |s ", NEVER, ""),
     ] {
         check("s:10s", text.as_bytes(), errors, data);
     }
