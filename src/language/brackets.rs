@@ -128,7 +128,11 @@ mod tests {
         // Comments, and lines that begin with a bracket or a colon, tell nothing.
         for line in ["# c", "]", "}", ")", "[", "{", "(", ": c", "   ", "\t# c"] {
             assert_eq!(line_of(&format!("a = [ b = 1\n{line}\n  c = 2")), None, "{line}");
-            assert_eq!(line_of(&format!("a = [ b = 1\n{line}\nc")).is_some(), !"][{(".contains(line), "{line}");
+            assert_eq!(
+                line_of(&format!("a = [ b = 1\n{line}\nc")).is_some(),
+                !"][{(".contains(line),
+                "{line}"
+            );
         }
         // Brackets inside quotes and comments do not count, and each kind closes its own.
         assert_eq!(line_of("a = \"[ b\" ; c\nd\n"), None);

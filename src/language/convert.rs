@@ -364,7 +364,9 @@ mod tests {
         assert_eq!([why("-1"), why("-99999999999999999999")], [Some("is negative"); 2]);
         assert_eq!(why("18446744073709551616"), Some("is too large"));
         assert_eq!((i32::out_of_range("-1"), f64::out_of_range("-1")), (None, None));
-        for (text, value) in [(" \t\n\r\u{b}\u{c}7", Some(7)), ("\u{a0}7", None), ("\u{b3}7", None), ("7 ", None)] {
+        for (text, value) in
+            [(" \t\n\r\u{b}\u{c}7", Some(7)), ("\u{a0}7", None), ("\u{b3}7", None), ("7 ", None)]
+        {
             assert_eq!(i32::from_value(text).ok(), value, "{text:?}");
         }
     }
@@ -453,8 +455,31 @@ mod tests {
         assert!(f64::from_value("nan").unwrap().is_nan());
         assert!(f64::from_value("nan(x_1)").unwrap().is_nan());
         for text in [
-            "1.5x", "", ".", "e5", "1,5", "0x", "1.5 ", "nan(", "--1", "- 1", "1e", "1e+", "1..5", ".e5", "0xg", "0x.p1", "0x1p",
-            "0x1p-", "0x1.8.1", "infinityx", "in", "nan(a b)", "nan(a", "1#in", "1.#ina",
+            "1.5x",
+            "",
+            ".",
+            "e5",
+            "1,5",
+            "0x",
+            "1.5 ",
+            "nan(",
+            "--1",
+            "- 1",
+            "1e",
+            "1e+",
+            "1..5",
+            ".e5",
+            "0xg",
+            "0x.p1",
+            "0x1p",
+            "0x1p-",
+            "0x1.8.1",
+            "infinityx",
+            "in",
+            "nan(a b)",
+            "nan(a",
+            "1#in",
+            "1.#ina",
         ] {
             let message = format!("ConfigValue (double): invalid input string '{text}'");
             assert_eq!(f64::from_value(text).unwrap_err().message(), message);

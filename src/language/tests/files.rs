@@ -77,7 +77,10 @@ fn repeated_includes_are_reported() {
     let mut text = String::new();
     let lines = logged(|| text = file::read(Path::new(&path("a"))).unwrap().to_string());
     let line = |name| {
-        format!("Warning: The configuration file '{}' is included more than once; only the first counts", path(name))
+        format!(
+            "Warning: The configuration file '{}' is included more than once; only the first counts",
+            path(name)
+        )
     };
     assert_eq!((&*text, lines), ("y=2\n", vec![line("b"), line("a")]));
     // An error of an include line is in that line, unless it is in the included file.

@@ -542,8 +542,14 @@ fn builders_write_every_option() {
         let expected = format!("channels=3|height=2|padValue={value}|scaleMode={word}|type=Scale|width=1");
         assert_eq!(text, expected);
     }
-    assert_eq!(written(Crop::center().jitter(false).flip(true).into()), "cropType=Center|hflip=true|jitterType=None|type=Crop");
-    assert_eq!(written(Crop::random().jitter(true).into()), "cropType=RandomSide|jitterType=UniRatio|type=Crop");
+    assert_eq!(
+        written(Crop::center().jitter(false).flip(true).into()),
+        "cropType=Center|hflip=true|jitterType=None|type=Crop"
+    );
+    assert_eq!(
+        written(Crop::random().jitter(true).into()),
+        "cropType=RandomSide|jitterType=UniRatio|type=Crop"
+    );
     assert_eq!(written(Color::default().into()), "type=Color");
     assert_eq!(written(Transpose::default().into()), "type=Transpose");
     assert_eq!(written(Transform::named("Mine")), "type=Mine");
@@ -566,7 +572,8 @@ fn builders_write_every_option() {
 #[test]
 fn draws_and_bytes_of_images() {
     let native = |input: &str| {
-        let element = format!("type = ImageDeserializer ; module = ImageReader ; file = m ; input = [ {input} ]");
+        let element =
+            format!("type = ImageDeserializer ; module = ImageReader ; file = m ; input = [ {input} ]");
         let settings = Config::from_text(&format!("deserializers = ([ {element} ])"))?;
         settings.settings(ExtensionTypes::default()).map(image)
     };

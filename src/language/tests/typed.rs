@@ -183,7 +183,8 @@ fn typed_class_ids_and_elements_match_their_text() {
         input = [ k = [ dim = 4 ; format = sparse ; ids = int64 ; padding = 5 ] ] ]";
     assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
     // Without a list of files, a script is a path of its own.
-    let typed = KaldiDeserializer::script("k", "a", 4).defines_minibatch_size(true).expand_to_utterance(false);
+    let typed =
+        KaldiDeserializer::script("k", "a", 4).defines_minibatch_size(true).expand_to_utterance(false);
     assert!(typed.to_configuration().unwrap().contains("scpFile = \"a\""));
 }
 
@@ -198,7 +199,10 @@ fn reader_options_of_several_keys() {
         written(ReaderOptions::new().randomize(true).whole_sequences()),
         "randomize = false\nframeMode = false\ntruncated = false\n"
     );
-    assert_eq!(written(ReaderOptions::new().reproducible_transforms(true)), "reproducibleTransforms = true\n");
+    assert_eq!(
+        written(ReaderOptions::new().reproducible_transforms(true)),
+        "reproducibleTransforms = true\n"
+    );
     assert_eq!(written(ReaderOptions::new().multithreaded(false)), "multiThreadedDeserialization = false\n");
     // Refused when the reader is opened.
     assert_eq!(written(ReaderOptions::new().precision(ElementType::UInt8)), "precision = \"uint8\"\n");
@@ -402,7 +406,10 @@ fn methods_for_the_last_stream_need_a_stream() {
         assert_eq!((error.message(), error.kind()), (&*message, ErrorKind::InvalidArgument));
     }
     let error = NumpyDeserializer::default().defines_minibatch_size().array("x", "a").values().unwrap_err();
-    assert!(error.message().starts_with("NumpyDeserializer::defines_minibatch_size was called before"), "{error}");
+    assert!(
+        error.message().starts_with("NumpyDeserializer::defines_minibatch_size was called before"),
+        "{error}"
+    );
 }
 
 #[test]

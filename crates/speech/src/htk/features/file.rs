@@ -93,7 +93,10 @@ mod tests {
         assert!(open(5, u32::MAX).check_range(0, u32::MAX - 1).is_ok());
         assert!(file.check_size(0, 5).is_ok() && file.check_size(4, 1).is_ok());
         let error = file.check_size(1, 5).expect_err("too few frames");
-        assert_eq!((error.message(), error.location().offset), ("error reading from file: Success", Some(52)));
+        assert_eq!(
+            (error.message(), error.location().offset),
+            ("error reading from file: Success", Some(52))
+        );
         assert!(error.detail().starts_with("The file ends at 52, but the frames end at 60:"), "{error}");
         // Half of the frames, rounded up, are there.
         assert!([8, 9, 10].iter().all(|&count| file.check_half(0, count).is_ok()));

@@ -473,7 +473,8 @@ mod tests {
             &[BLOCK / 2, BLOCK, 2 * BLOCK, 1],
             &few,
         ];
-        for (lengths, is_open) in lengths.into_iter().flat_map(|lengths| [(lengths, false), (lengths, true)]) {
+        for (lengths, is_open) in lengths.into_iter().flat_map(|lengths| [(lengths, false), (lengths, true)])
+        {
             let mut text: Vec<u8> =
                 lengths.iter().flat_map(|&length| std::iter::repeat_n(b'a', length).chain([b'\n'])).collect();
             if is_open {
@@ -505,14 +506,18 @@ mod tests {
         };
         let script = read(&[&first, &none, &second], 9, false).expect("a script");
         let Utterances { starts, frames, lines, .. } = &script.utterances;
-        assert_eq!((&**starts, &**frames, &**lines), (&[0, 7, 1, u32::MAX][..], &[5, 1, 9, 2][..], &[0, 1, 2, 4][..]));
+        assert_eq!(
+            (&**starts, &**frames, &**lines),
+            (&[0, 7, 1, u32::MAX][..], &[5, 1, 9, 2][..], &[0, 1, 2, 4][..])
+        );
         let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"e"];
         assert!(script.keys().eq(keys) && (0..4).all(|index| script.key(index) == keys[index]));
         assert_eq!((script.frames, script.longer, script.utterances.len()), (17, 1, 4));
         assert_eq!([0, 1, 2, 3].map(|index| script.utterances.end(index)), [4, 7, 9, 0]);
         let paths = script.utterances.paths.iter().map(|&path| script.paths.text(path as usize));
         assert!(paths.eq([&b"p"[..], b"q", b"q", b"p"]));
-        let files: Vec<_> = script.files.iter().map(|file| (file.lines_before, file.utterances_before)).collect();
+        let files: Vec<_> =
+            script.files.iter().map(|file| (file.lines_before, file.utterances_before)).collect();
         assert_eq!(files, [(0, 0), (3, 3), (3, 3)]);
         let place = |error: Error| {
             let place = error.location().clone();
@@ -550,7 +555,8 @@ mod tests {
             (" a ", "The line is ' a '.", false),
             ("u1 a=b", "The line is 'u1 a=b'.", false),
         ] {
-            let expected = format!("{found} {EXPECTED}{}", if is_kaldis { format!(" {kaldi}") } else { String::new() });
+            let expected =
+                format!("{found} {EXPECTED}{}", if is_kaldis { format!(" {kaldi}") } else { String::new() });
             assert_eq!(detail(line), expected, "{line}");
         }
         assert_eq!(detail("a=b[0]"), EXPECTED);

@@ -233,7 +233,8 @@ fn options_as_a_format() {
     let facts = lattices.facts();
     assert_eq!((facts.signature, facts.frame_mode), (Signature::Unknown, false));
     let (corpus, pool) = (Arc::new(Corpus::symbolic()), Pool::shared().expect("a pool"));
-    let open = |options: &LatticeOptions, is_primary| options.open(Context::alone(&corpus, &pool, is_primary));
+    let open =
+        |options: &LatticeOptions, is_primary| options.open(Context::alone(&corpus, &pool, is_primary));
     let opened = open(&lattices, false).expect("it opens");
     let AnyDeserializer::Known(opened) = opened.deserializer else { panic!("another kind") };
     assert_eq!(opened.chunks().iter().map(|chunk| chunk.sequences).sum::<u32>(), 5);
@@ -248,7 +249,10 @@ fn options_as_a_format() {
     std::fs::write(path(&folder, "index"), format!("\n{table}")).expect("writing");
     lattices.confine(&Confinement::to(Vec::new()));
     let error = open(&lattices, false).err().expect("a path outside of the folder");
-    assert_eq!((error.location().file.as_ref(), error.location().line), (Some(&path(&folder, "index")), Some(1)));
+    assert_eq!(
+        (error.location().file.as_ref(), error.location().line),
+        (Some(&path(&folder, "index")), Some(1))
+    );
 }
 
 #[test]
@@ -287,7 +291,9 @@ fn facts_memory_and_fingerprint() {
     assert_eq!((stream.name.as_str(), stream.is_binary, &*stream.shape), ("lat", true, &[1][..]));
     assert_eq!(ChunkSource::facts(&opened), SourceFacts::ON_POOL);
     assert_eq!(opened.sequence_facts(), SequenceFacts { marks_keys: false, ..SequenceFacts::PLAIN });
-    assert!(opened.file_bytes().is_none() && opened.incremental().is_none() && opened.prepare_to_find().is_ok());
+    assert!(
+        opened.file_bytes().is_none() && opened.incremental().is_none() && opened.prepare_to_find().is_ok()
+    );
     let samples: Vec<u64> = opened.chunks().iter().map(|chunk| chunk.samples).collect();
     assert_eq!(samples, [4 + 6 + 2, 3 + 2]);
     let id = |chunk, index| SequenceId { chunk, index };
@@ -297,12 +303,18 @@ fn facts_memory_and_fingerprint() {
     assert_eq!(keys, [9, 4, 2, 0, 0]);
     let place = opened.diagnostics().location(id(1, 1), 0);
     assert_eq!((place.file, place.offset, place.line), (Some(path(&folder, "l2.lat")), Some(12), None));
-    let fold = [4, 6, 2, 3, 2].into_iter().zip(0..).fold(SEED, |hash, (samples, key)| mix(hash, key, samples));
+    let fold =
+        [4, 6, 2, 3, 2].into_iter().zip(0..).fold(SEED, |hash, (samples, key)| mix(hash, key, samples));
     assert_eq!(opened.fingerprint(None), mix(fold, 5, 2));
     // Keys, order, samples and offsets of five lattices, their chunks and files.
-    let files = 2 * size_of::<(Arc<str>, FileState)>() + path(&folder, "l1.lat").len() + path(&folder, "l2.lat").len();
+    let files = 2 * size_of::<(Arc<str>, FileState)>()
+        + path(&folder, "l1.lat").len()
+        + path(&folder, "l2.lat").len();
     let chunks = 2 * (size_of::<Span>() + size_of::<ChunkInfo>());
-    assert_eq!((opened.memory().chunks, opened.memory().index), (0, (5 * (8 + 4 + 4 + 8) + files + chunks) as u64));
+    assert_eq!(
+        (opened.memory().chunks, opened.memory().index),
+        (0, (5 * (8 + 4 + 4 + 8) + files + chunks) as u64)
+    );
     let chunk = opened.load(0).expect("it loads");
     assert!(opened.memory().chunks >= 46 + 3);
     drop(chunk);
@@ -328,7 +340,10 @@ fn errors_are_located_in_tables() {
         (file.rsplit('/').next().unwrap_or_default().to_owned(), place.offset, place.line, place.key)
     };
     let large = "u1=DIR/l1.lat[16]\n\nu2=[20]\nu3=[18]\n";
-    assert_eq!(place(&[USUAL, large]), ("1.toc".to_owned(), Some(large.find("u2").expect("u2") as u64), Some(3), Some("u2".to_owned())));
+    assert_eq!(
+        place(&[USUAL, large]),
+        ("1.toc".to_owned(), Some(large.find("u2").expect("u2") as u64), Some(3), Some("u2".to_owned()))
+    );
     assert_eq!(place(&["u1=DIR/no.lat[0]\n"]).0, "no.lat");
     assert_eq!(place(&["\n\n", USUAL]), ("0.toc".to_owned(), None, None, None));
     let error = open(&["u1=DIR/l1.lat[16]\nu2=[4]\n"]).err().expect("an error");

@@ -449,7 +449,8 @@ mod tests {
         let of = |chunk_bytes, utterances: &[_]| table(chunk_bytes, utterances).fingerprint();
         let two = [(3, 0, 4, 5), (4, 0, 4, 6)];
         let chunk = |hash, samples, keys: &[(u64, u64)]| {
-            keys.iter().fold(mix(hash, samples, keys.len() as u64), |hash, &(key, frames)| mix(hash, key, frames))
+            keys.iter()
+                .fold(mix(hash, samples, keys.len() as u64), |hash, &(key, frames)| mix(hash, key, frames))
         };
         assert_eq!(of(8, &two), mix(chunk(SEED, 11, &[(3, 5), (4, 6)]), 2, 1));
         assert_eq!(of(7, &two), mix(chunk(chunk(SEED, 5, &[(3, 5)]), 6, &[(4, 6)]), 2, 2));

@@ -12,7 +12,10 @@ use cntk_reader_core::runtime::pool::Pool;
 #[test]
 fn options_as_a_format() {
     let mut options = HtkFeatureOptions { frame_mode: true, ..options("feat.scp") };
-    assert_eq!((options.type_name(), options.name()), ("HTKFeatureDeserializer", &*format!("{DATA}/feat.scp")));
+    assert_eq!(
+        (options.type_name(), options.name()),
+        ("HTKFeatureDeserializer", &*format!("{DATA}/feat.scp"))
+    );
     let facts = options.facts();
     assert_eq!((facts.signature, facts.frame_mode), (Signature::Is(FileFormat::HtkFeatures), true));
     let confined = Confinement::to(vec!["/a".to_owned()]);

@@ -14,7 +14,8 @@ fn lines(text: &str, change: impl FnOnce(&mut MlfOptions)) -> Vec<String> {
     change(&mut options);
     let labels = open(&options, &corpus()).expect("labels");
     let pool = Pool::shared().expect("a pool");
-    (0..labels.chunks().len() as u32).for_each(|chunk| drop(pool.install(|| labels.load(chunk)).expect("a chunk")));
+    (0..labels.chunks().len() as u32)
+        .for_each(|chunk| drop(pool.install(|| labels.load(chunk)).expect("a chunk")));
     labels.diagnostics().end_sweep();
     logged::about(&path).into_iter().map(|line| line.replace(&path, "FILE")).collect()
 }
@@ -31,7 +32,10 @@ fn utterances_with_repeated_keys() {
     };
     let text = |keys: &[&str]| keys.iter().map(|key| format!("\"{key}\"\n{GOOD}")).collect::<String>();
     assert_eq!(lines(&text(&["u1", "u2", "u1"]), |_| ()), [line("1 utterance has", "u1", 8 + 2 * 18)]);
-    assert_eq!(lines(&text(&["u1", "u2", "u2", "u1"]), |_| ()), [line("2 utterances have", "u2", 8 + 2 * 18)]);
+    assert_eq!(
+        lines(&text(&["u1", "u2", "u2", "u1"]), |_| ()),
+        [line("2 utterances have", "u2", 8 + 2 * 18)]
+    );
     assert_eq!(lines(&text(&["u2", "u1"]), |_| ()), [""; 0]);
     // Keys far apart are found by another lookup.
     logged::start();
@@ -51,7 +55,9 @@ fn utterances_without_a_name_or_ranges() {
         )
     };
     let total = |count| {
-        format!("Warning: 'FILE' had {count} utterances without a name or without ranges of frames, which were left out so far.")
+        format!(
+            "Warning: 'FILE' had {count} utterances without a name or without ranges of frames, which were left out so far."
+        )
     };
     let empty = "it has no ranges of frames";
     assert_eq!(lines(&format!("\"u2\"\n.\n\"u1\"\n{GOOD}"), |_| ()), [skipped("u2", 8, empty)]);
@@ -67,13 +73,17 @@ fn utterances_that_cannot_be_parsed() {
     let advice = "It is left out, and counts against the reader's";
     let place = "(file FILE, offset 8)";
     for (frame_mode, key) in [(false, "'u1'"), (true, "u1")] {
-        let line = format!("Warning: Cannot parse the utterance {key}. {advice} 'maxErrors'. Fix or remove it. {place}");
+        let line = format!(
+            "Warning: Cannot parse the utterance {key}. {advice} 'maxErrors'. Fix or remove it. {place}"
+        );
         assert_eq!(lines(gap, |options| options.frame_mode = frame_mode), [line]);
     }
-    let line = format!("Warning: Cannot parse the utterance 'u1'. {advice} 'max_errors'. Fix or remove it. {place}");
+    let line =
+        format!("Warning: Cannot parse the utterance 'u1'. {advice} 'max_errors'. Fix or remove it. {place}");
     assert_eq!(lines(gap, |options| options.front_end = FrontEnd::Python), [line.clone()]);
     let two = format!("{gap}{}", gap.replace("u1", "u2"));
-    let total = "Warning: 'FILE' had 2 utterances that could not be parsed and were left out so far.".to_owned();
+    let total =
+        "Warning: 'FILE' had 2 utterances that could not be parsed and were left out so far.".to_owned();
     let first = line.replace("'max_errors'", "'maxErrors'");
     assert_eq!(lines(&two, |_| ()), [first, total]);
     let long = format!("\"u1\"\n0 {} sil_s2\n.\n", index::LONGEST + 1);
@@ -105,7 +115,8 @@ fn utterances_left_out_by_conversions() {
         }
         progress.push(all.progress().0);
         assert_eq!(all.progress().1, 8 + text.len() as u64);
-        let lines: Vec<_> = logged::about(&path).into_iter().map(|line| line.replace(&path, "FILE")).collect();
+        let lines: Vec<_> =
+            logged::about(&path).into_iter().map(|line| line.replace(&path, "FILE")).collect();
         (keys, progress, lines)
     };
     let longest = index::LONGEST;

@@ -101,7 +101,10 @@ fn keys_places_and_facts_of_utterances() {
     let size = |name: &str| std::fs::metadata(data(name)).expect("a file").len();
     assert_eq!(labels.file_bytes(), Some(size("lab.mlf") + size("m_a.mlf")));
     let stream = &labels.streams()[0];
-    assert_eq!((stream.name.as_str(), stream.storage, &*stream.shape), ("labels", Storage::SparseCsc, &[12][..]));
+    assert_eq!(
+        (stream.name.as_str(), stream.storage, &*stream.shape),
+        ("labels", Storage::SparseCsc, &[12][..])
+    );
 }
 
 #[test]
@@ -154,7 +157,8 @@ fn classes_are_delivered_as_numbers() {
         assert_eq!((labels.streams()[0].storage, labels.streams()[0].element), (Storage::Dense, element));
         let chunk = Pool::shared().expect("a pool").install(|| labels.load(0)).expect("a chunk");
         let Loaded::Data(view) = chunk.sequence(0, 1) else { panic!("no data") };
-        let classes: Vec<u16> = view.values.as_chunks().0.iter().map(|bytes| u16::from_ne_bytes(*bytes)).collect();
+        let classes: Vec<u16> =
+            view.values.as_chunks().0.iter().map(|bytes| u16::from_ne_bytes(*bytes)).collect();
         assert_eq!((view.samples, classes), (5, vec![2, 2, 2, 3, 3]));
         assert_eq!(view.form, ValueForm::of_indices(element, true));
         let error = open(&MlfOptions { phone_boundaries: true, ..numbers }, &corpus()).err().expect("both");
