@@ -86,7 +86,7 @@ fn utterances_that_cannot_be_parsed() {
         "Warning: 'FILE' had 2 utterances that could not be parsed and were left out so far.".to_owned();
     let first = line.replace("'max_errors'", "'maxErrors'");
     assert_eq!(lines(&two, |_| ()), [first, total]);
-    let long = format!("\"u1\"\n0 {} sil_s2\n.\n", index::LONGEST + 1);
+    let long = format!("\"u1\"\n0 {}00000 sil_s2\n.\n", index::LONGEST + 1);
     let line = format!(
         "Warning: Cannot parse the utterance 'u1': it has {} frames, but at most {} are possible. Split it. (file FILE, offset 8)",
         index::LONGEST + 1,
@@ -133,7 +133,7 @@ fn utterances_left_out_by_conversions() {
                 .to_owned(),
         ),
         (
-            format!("\"u1\"\n0 {} sil_s2\n.\n", longest + 1),
+            format!("\"u1\"\n0 {}00000 sil_s2\n.\n", longest + 1),
             format!(
                 "Cannot parse the utterance 'u1' at offset 8 of 'FILE': it has {} frames, but at most {longest} are possible. It is \
                  left out.",
@@ -167,7 +167,7 @@ fn caches_that_are_not_used() {
     assert_eq!(logged::about(&path), [""; 0]);
     let cache = format!("{path}.0.1.v1.cache");
     let fresh = std::fs::read(&cache).expect("a cache");
-    let mut damage = |at: usize, bytes: &[u8], reason: &str| {
+    let damage = |at: usize, bytes: &[u8], reason: &str| {
         let before = logged::about(&path).len();
         let mut damaged = fresh.clone();
         damaged[at..at + bytes.len()].copy_from_slice(bytes);
@@ -180,10 +180,10 @@ fn caches_that_are_not_used() {
     damage(40, &[0; 4], "it has an utterance without frames");
     damage(56, &[0; 4], "it has an utterance without frames");
     damage(80, &[76], "its utterances do not lie in the file");
-    damage(48, &[7], "its utterances do not lie in the file");
+    damage(48, &[7], "its utterances do not match the file");
     damage(48 + 4, &[1], "its utterances do not lie in the file");
     damage(88, &[0, 2], "its utterances do not lie in the file");
-    damage(88, &[46], "its utterances do not match the file");
+    damage(88, &[45], "it omits a part of the file");
     damage(72, &[6], "its utterances do not match the file");
     damage(64, &[0], "its utterances do not match the file");
 }
