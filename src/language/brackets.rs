@@ -125,6 +125,26 @@ mod tests {
         assert_eq!(line_of("a = [ b = 1\n      c = 2\n"), None);
         assert_eq!(line_of("a = [\nb = 1\nc = 2\n"), None);
         assert_eq!(line_of("a = (\n[ b = 1 ] :\n[ b = 2 ]\n"), None);
+        // Comments, and lines that begin with a bracket or a colon, tell nothing.
+        for line in ["# c", "]", "}", ")", "[", "{", "(", ": c", "   ", "\t# c"] {
+            assert_eq!(line_of(&format!("a = [ b = 1\n{line}\n  c = 2")), None, "{line}");
+            assert_eq!(
+                line_of(&format!("a = [ b = 1\n{line}\nc")).is_some(),
+                !"][{(".contains(line),
+                "{line}"
+            );
+        }
+        // Brackets inside quotes and comments do not count, and each kind closes its own.
+        assert_eq!(line_of("a = \"[ b\" ; c\nd\n"), None);
+        assert_eq!(line_of("  # a = [ b\nd\n"), None);
+        assert_eq!(line_of("a = [ # b\nd\n"), None);
+        assert_eq!(line_of("a = ( [ { b ] ; c\nd\n"), Some((1, 5)));
+        assert_eq!(line_of("a = { b ) ; c\nd\n"), Some((1, 5)));
+        assert_eq!(line_of("a = { b ( c } ; d\ne\n"), None);
+        assert_eq!(line_of("\ta = { b\n\tc\n"), Some((1, 6)));
+        assert_eq!(line_of("\ta = { b\n\t c\n"), None);
+        assert_eq!(line_of("a = [ b = ( [\nc\n"), None);
+        assert_eq!(line_of("a = [ ( b\nc\n"), Some((1, 7)));
         // The parser reports a bracket that is closed by another kind.
         assert_eq!(line_of("a = ([ b = 1\n c = 2 )\nd = 3\n"), None);
     }

@@ -129,9 +129,11 @@ pub(super) fn read_with(section: &Section, others: ExtensionTypes<'_>) -> Result
     let trace_level = match inherited.trace_level.as_str() {
         "" => 1,
         _ if section.is_native() && !section.exists("traceLevel") => verbosity.cast_unsigned(),
-        _ => read_level(section, "traceLevel")?
-            .max(if section.is_native() { verbosity } else { 0 })
-            .cast_unsigned(),
+        _ => {
+            let level = read_level(section, "traceLevel")?;
+            let level = if section.is_native() { level.max(verbosity) } else { level };
+            level.cast_unsigned()
+        }
     };
     Ok(ReaderSettings {
         shape: Shape::Composite,

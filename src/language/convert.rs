@@ -353,6 +353,25 @@ mod tests {
     }
 
     #[test]
+    fn sizes_out_of_range_are_explained() {
+        let why = |text: &str| {
+            assert_eq!(WidenedInt::out_of_range(text), u64::out_of_range(text));
+            u64::out_of_range(text)
+        };
+        for text in ["0", "-0", "+5", "18446744073709551615", "x", "", "1.5"] {
+            assert_eq!(why(text), None, "{text}");
+        }
+        assert_eq!([why("-1"), why("-99999999999999999999")], [Some("is negative"); 2]);
+        assert_eq!(why("18446744073709551616"), Some("is too large"));
+        assert_eq!((i32::out_of_range("-1"), f64::out_of_range("-1")), (None, None));
+        for (text, value) in
+            [(" \t\n\r\u{b}\u{c}7", Some(7)), ("\u{a0}7", None), ("\u{b3}7", None), ("7 ", None)]
+        {
+            assert_eq!(i32::from_value(text).ok(), value, "{text:?}");
+        }
+    }
+
+    #[test]
     fn overlong_numbers_are_refused() {
         let zeros = format!("{}7", "0".repeat(LONGEST_NUMBER - 1));
         assert_eq!(u64::from_value(&zeros).unwrap(), 7);
@@ -403,12 +422,65 @@ mod tests {
             ("1#INFx", f64::INFINITY),
             ("-1.#inf", f64::INFINITY),
         ];
-        for (text, value) in table {
+        let more = [
+            (" \t5", 5.0),
+            ("+5", 5.0),
+            ("1.e5", 100_000.0),
+            ("1E+2", 100.0),
+            ("-1e400", f64::NEG_INFINITY),
+            ("INFINITY", f64::INFINITY),
+            ("0X1P+1", 2.0),
+            ("0x1.p1", 2.0),
+            ("0x1p-1", 0.5),
+            ("-0x1", -1.0),
+            ("0x0p99", 0.0),
+            // Ties go to even.
+            ("0x1.00000000000008p0", 1.0),
+            ("0x1.00000000000018p0", 1.0 + 2.0 * f64::EPSILON),
+            ("0x1.000000000000080000000001p0", 1.0 + f64::EPSILON),
+            ("0x1.000000000000080000000000p0", 1.0),
+            ("0x1p1023", 2f64.powi(1023)),
+            ("0x1.fffffffffffffp1023", f64::MAX),
+            ("0x1.fffffffffffff8p1023", f64::INFINITY),
+            ("0x8p-1078", 0.0),
+            ("0x9p-1078", 5e-324),
+            ("0x1p-1140", 0.0),
+            ("0x1p99999999999999999999", f64::INFINITY),
+            ("0x1p-99999999999999999999", 0.0),
+        ];
+        for (text, value) in table.into_iter().chain(more) {
             assert_eq!(f64::from_value(text).unwrap(), value, "{text}");
         }
+        assert!(f64::from_value("-nan()").is_ok_and(|nan| nan.is_nan() && nan.is_sign_negative()));
         assert!(f64::from_value("nan").unwrap().is_nan());
         assert!(f64::from_value("nan(x_1)").unwrap().is_nan());
-        for text in ["1.5x", "", ".", "e5", "1,5", "0x", "1.5 ", "nan(", "--1"] {
+        for text in [
+            "1.5x",
+            "",
+            ".",
+            "e5",
+            "1,5",
+            "0x",
+            "1.5 ",
+            "nan(",
+            "--1",
+            "- 1",
+            "1e",
+            "1e+",
+            "1..5",
+            ".e5",
+            "0xg",
+            "0x.p1",
+            "0x1p",
+            "0x1p-",
+            "0x1.8.1",
+            "infinityx",
+            "in",
+            "nan(a b)",
+            "nan(a",
+            "1#in",
+            "1.#ina",
+        ] {
             let message = format!("ConfigValue (double): invalid input string '{text}'");
             assert_eq!(f64::from_value(text).unwrap_err().message(), message);
         }
@@ -426,6 +498,17 @@ mod tests {
                 0 => format!("0x0.{fraction:013x}p-1022"),
                 _ => format!("0x1.{fraction:013x}p{}", exponent - 1023),
             };
+            prop_assert_eq!(f64::from_value(&text).unwrap(), value);
+        }
+
+        #[test]
+        fn long_hexadecimal_numbers_round_once(high in any::<u64>(), low in any::<u64>(), zeros in 0u32..127, exponent in -300i32..300) {
+            let mantissa = (u128::from(high) << 64 | u128::from(low)) >> zeros;
+            // Converting an integer rounds, and scaling by a power of two does not.
+            let value = mantissa as f64 * 2f64.powi(exponent);
+            prop_assert_eq!(f64::from_value(&format!("0x{mantissa:x}p{exponent}")).unwrap(), value);
+            let (whole, fraction) = (mantissa >> 64, mantissa as u64);
+            let text = format!("0x{whole:x}.{fraction:016x}p{}", exponent + 64);
             prop_assert_eq!(f64::from_value(&text).unwrap(), value);
         }
 

@@ -170,6 +170,9 @@ impl SourceText {
 
     /// Appends text that was written at `origin`, an offset in the source.
     pub fn push_from(&mut self, text: &str, origin: Option<usize>) {
+        if text.is_empty() {
+            return;
+        }
         let at = self.text.len();
         let continued = match self.runs.last() {
             Some(last) => last.origin.map(|start| start + (at - last.at)),
@@ -306,10 +309,74 @@ mod tests {
         };
         let at = text.find("x").unwrap_or_default();
         assert_eq!(shown(&text, at), "  2 |  b = \"\u{e4}\" ; c = x\n    |                ^");
-        let long = SourceText::written(&format!("{}!{}", "a".repeat(200), "b".repeat(200)));
-        let excerpt = shown(&long, 200);
-        let (line, caret) = excerpt.split_once('\n').unwrap_or_default();
-        assert_eq!(line.find('!'), caret.find('^'));
-        assert!(line.starts_with("  1 | ... aa") && line.ends_with("bb ..."), "{line}");
+        // Of a long line 100 characters are shown, which begin 50 before a column after the 75th.
+        for (before, after, skipped, is_cut) in [
+            (75, 25, 0, false),
+            (75, 26, 0, true),
+            (76, 49, 26, false),
+            (76, 50, 26, false),
+            (76, 51, 26, true),
+        ] {
+            let (a, b) = ("\u{e4}".repeat(before), "b".repeat(after));
+            let dots = if skipped > 0 { "... " } else { "" };
+            let (a, b) = (&a[2 * skipped..], &b[..after.min(100 + skipped - before)]);
+            let cut = if is_cut { " ..." } else { "" };
+            let text = SourceText::written(&format!("x\n{}{}\n", "\u{e4}".repeat(before), "b".repeat(after)));
+            let caret = " ".repeat(dots.len() + before - skipped);
+            let expected = format!("  2 | {dots}{a}{b}{cut}\n    | {caret}^");
+            assert_eq!(shown(&text, 2 + 2 * before), expected, "{before} {after}");
+        }
+        let tenth = SourceText::written(&format!("{}c  ", "\n".repeat(9)));
+        assert_eq!(shown(&tenth, 9), "  10 | c\n     | ^");
+        assert_eq!(shown(&SourceText::generated("a"), 0), "");
+    }
+
+    #[test]
+    fn origins_know_their_files() {
+        let mut source = SourceFiles::default();
+        let offsets = [source.add(Some("a"), Arc::from("x\ny")), source.add(Some("b"), Arc::from("z"))];
+        assert_eq!(offsets, [0, 4]);
+        let source = Arc::new(source);
+        let at = |at| Origin { source: Arc::clone(&source), at };
+        let described = [0, 1, 2, 3, 4, 5, 99].map(|offset| at(offset).describe());
+        let [one, two, b] = ["line 1 of 'a'", "line 2 of 'a'", "line 1 of 'b'"];
+        assert_eq!(described, [one, one, two, two, b, b, b]);
+        assert!(at(0).is_beside(&at(3)) && !at(3).is_beside(&at(4)));
+        assert_eq!(at(3).offset(), 3);
+        // An equal file of another configuration is another file.
+        let mut other = SourceFiles::default();
+        other.add(Some("a"), Arc::from("x\ny"));
+        let other = Origin { source: Arc::new(other), at: 0 };
+        assert!(!at(0).is_beside(&other) && !other.is_beside(&at(0)));
+        let nowhere = Origin { source: Arc::default(), at: 0 };
+        assert_eq!(nowhere.describe(), "the configuration");
+        assert_eq!(
+            SourceText::written("x").origin(0).map(|own| own.describe()).as_deref(),
+            Some("line 1 of the configuration")
+        );
+    }
+
+    #[test]
+    fn parts_have_ranges_in_their_whole() {
+        let whole = "abcd";
+        assert_eq!(range_in(whole, &whole[1..3]), 1..3);
+        assert_eq!(range_in(whole, &whole[4..]), 4..4);
+        assert_eq!(range_in(&whole[..2], whole), 0..2);
+        assert_eq!(range_in(&whole[1..], whole).end, 3);
+    }
+
+    #[test]
+    fn adjacent_pieces_of_one_place_are_joined() {
+        let text = SourceText::written("abcdef");
+        let mut joined = SourceText::default();
+        joined.push(&text, 1..3);
+        joined.push(&text, 3..5);
+        assert_eq!(joined.runs.len(), 1);
+        joined.push(&text, 0..1);
+        joined.push_from("x", None);
+        joined.push_from("y", None);
+        assert_eq!((joined.runs.len(), &*joined), (3, "bcdeaxy"));
+        assert!(SourceText::generated("true").is_flag());
+        assert!(!SourceText::generated("false").is_flag() && !SourceText::written("true").is_flag());
     }
 }

@@ -50,6 +50,13 @@ fn errors_name_what_is_missing() {
         let message = FrontEnd::Configuration.say(message);
         assert!(error.message().contains(message.trim_matches('\'')), "{error}");
     }
+    let error = arrays("input=[x=[]]").unwrap_err();
+    let detail = "Arrays are streams, each with its file: input = [ features = [ file = \"x.npy\" ] ].";
+    assert_eq!((error.detail(), error.class()), (detail, I));
+    assert_eq!(error.location().stream.as_deref(), Some("x"));
+    let misspelt = arrays("inputs=[x=[file=x]]").unwrap_err();
+    assert!(misspelt.detail().ends_with("Is 'inputs' meant to be 'input'?"), "{misspelt}");
+    assert_eq!(arrays("input=[x=[file=x]];lengths=\"\"").unwrap().lengths, None);
     let error = arrays("input=[x=[file=x;transforms=([type=Crop])]]").unwrap_err();
     assert!(error.to_string().contains("which its format does not take"), "{error}");
     let error = arrays("module=ImageReader;input=[x=[file=x]]").unwrap_err();

@@ -54,6 +54,49 @@ fn long_chains_of_includes() {
 }
 
 #[test]
+fn deepest_chain_of_includes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |i: usize| folder.path().join(i.to_string());
+    let chain = |length: usize| {
+        (0..length).for_each(|i| fs::write(path(i), format!("include={}\n", path(i + 1).display())).unwrap());
+        fs::write(path(length), "a=1\n").unwrap();
+        file::read(&path(0))
+    };
+    assert_eq!(&*chain(64).unwrap(), "a=1\n");
+    let error = chain(65).unwrap_err();
+    assert_eq!(error.location().file.as_deref(), path(65).to_str());
+    assert_eq!(error.detail(), "At most 64 levels of includes are allowed.");
+}
+
+#[test]
+fn repeated_includes_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("b"), "y=2\n").unwrap();
+    fs::write(path("a"), format!("include=\"{0}\" + {0} +\t+{1}\n", path("b"), path("a"))).unwrap();
+    let mut text = String::new();
+    let lines = logged(|| text = file::read(Path::new(&path("a"))).unwrap().to_string());
+    let line = |name| {
+        format!(
+            "Warning: The configuration file '{}' is included more than once; only the first counts",
+            path(name)
+        )
+    };
+    assert_eq!((&*text, lines), ("y=2\n", vec![line("b"), line("a")]));
+    // An error of an include line is in that line, unless it is in the included file.
+    fs::write(path("a"), "x=1\r\ny=2\ninclude=$v$\n").unwrap();
+    let error = file::read(Path::new(&path("a"))).unwrap_err();
+    assert_eq!((error.location().line, error.location().offset), (Some(3), Some(9)));
+    assert_eq!((error.location().file.as_deref(), error.class()), (Some(&*path("a")), R));
+    let large = fs::File::create(path("large")).unwrap();
+    large.set_len((64 << 20) + 1).unwrap();
+    let error = file::read(Path::new(&path("large"))).unwrap_err();
+    assert_eq!(error.message(), "The file is too large for a configuration.");
+    assert_eq!(error.detail(), "It has more than 67108864 bytes. Is it a data file?");
+    assert_eq!(error.location().file.as_deref(), Some(&*path("large")));
+}
+
+#[test]
 fn files_that_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");

@@ -38,7 +38,11 @@ fn long_chains_of_definitions() {
         }
         root(&text).unwrap().text(&format!("v{length}"))
     };
-    assert_eq!(chain(100).unwrap(), "end");
+    assert_eq!(chain(128).unwrap(), "end");
+    let deep = chain(129).unwrap_err();
+    assert_eq!(deep.message(), "The definition of variable v0 in global refers to too many others.");
+    assert_eq!(deep.class(), R);
+    assert!(deep.detail().contains("at most 128 variables"), "{deep}");
     assert!(chain(100_000).is_err());
 }
 
@@ -65,6 +69,19 @@ fn many_repetitions() {
             "The array g:a has too many elements.",
         );
     }
+}
+
+#[test]
+fn largest_arrays() {
+    let open = |text: &str| Array::open("a".into(), &source::SourceText::written(text), Default::default());
+    assert_eq!(open("*1048576").unwrap().len(), 1 << 20);
+    assert!(open("*1048577").is_err() && open("*1048576:b").is_err() && open("b:*1048576").is_err());
+    let megabyte = "b".repeat(1 << 20);
+    assert_eq!(open(&format!("({megabyte}*63:{megabyte})")).unwrap().len(), 64);
+    let error = open(&format!("(\n{megabyte}*64:b)")).unwrap_err();
+    assert_eq!((error.message(), error.location().line), ("The array a has too many elements.", Some(2)));
+    let limits = "An array may have at most 1048576 elements and 67108864 bytes; check the counts after '*'.";
+    assert_eq!(error.detail(), limits);
 }
 
 #[test]

@@ -511,6 +511,95 @@ fn builders() {
     assert_eq!(built.transforms, [TransformOptions::Mean(Some("a\"b #c".to_owned()))]);
 }
 
+/// Every option of the builders of images and transforms, as text.
+#[test]
+fn builders_write_every_option() {
+    use crate::language::typed::image::{Color, Crop, Scale, Transform, Transpose};
+    let written = |transform: Transform| {
+        let images = crate::ImageDeserializer::new("m", "x", "y", 2).add_transform(transform);
+        let text = images.to_configuration().unwrap();
+        let section = Section::parse("text", &text).unwrap().section("input").unwrap().child("x").unwrap();
+        shown(&section.array("transforms").unwrap().sections().next().unwrap().unwrap())
+    };
+    let scale = |scale: Scale| written(scale.into());
+    let size = "height=2|interpolations={}|type=Scale|width=1";
+    for (interpolation, word) in [
+        (Interpolation::Nearest, "nearest"),
+        (Interpolation::Linear, "linear"),
+        (Interpolation::Cubic, "cubic"),
+        (Interpolation::Lanczos, "lanczos"),
+    ] {
+        let text = scale(Scale::new(1, 2, 3).interpolation(interpolation));
+        assert_eq!(text, format!("channels=3|{}", size.replace("{}", word)));
+    }
+    for (mode, word, value) in [
+        (ScaleMode::Fill, "fill", -1),
+        (ScaleMode::Crop, "crop", -1),
+        (ScaleMode::Pad(None), "pad", -1),
+        (ScaleMode::Pad(Some(7)), "pad", 7),
+    ] {
+        let text = scale(Scale::new(1, 2, 3).mode(mode));
+        let expected = format!("channels=3|height=2|padValue={value}|scaleMode={word}|type=Scale|width=1");
+        assert_eq!(text, expected);
+    }
+    assert_eq!(
+        written(Crop::center().jitter(false).flip(true).into()),
+        "cropType=Center|hflip=true|jitterType=None|type=Crop"
+    );
+    assert_eq!(
+        written(Crop::random().jitter(true).into()),
+        "cropType=RandomSide|jitterType=UniRatio|type=Crop"
+    );
+    assert_eq!(written(Color::default().into()), "type=Color");
+    assert_eq!(written(Transpose::default().into()), "type=Transpose");
+    assert_eq!(written(Transform::named("Mine")), "type=Mine");
+    let all = crate::ImageDeserializer::new("m", "x", "y", 2).element(ElementType::UInt8).draws("z");
+    let section = Section::parse("text", &all.to_configuration().unwrap()).unwrap();
+    assert_eq!(section.section("input").unwrap().child("z").unwrap().raw("draw"), Some("true"));
+    let settings = from_text(&format!("traceLevel=0;deserializers=({})", all.to_configuration().unwrap()));
+    let images = image(settings.unwrap());
+    assert_eq!((images.pixels, images.draws.as_deref()), (ElementType::Float, Some("z")));
+    let message = |images: crate::ImageDeserializer| images.values().unwrap_err().message().to_owned();
+    for name in ["X", "Y"] {
+        let images = crate::ImageDeserializer::new("m", "x", "y", 2).draws(name);
+        assert_eq!(message(images), format!("The stream of draws needs a name of its own, not '{name}'."));
+    }
+    let same = crate::ImageDeserializer::new("m", "x", "X", 2);
+    assert_eq!(message(same), "Images and labels need streams of different names, not 'X'.");
+}
+
+/// The stream of draws and the element type of images, which CNTK does not have.
+#[test]
+fn draws_and_bytes_of_images() {
+    let native = |input: &str| {
+        let element =
+            format!("type = ImageDeserializer ; module = ImageReader ; file = m ; input = [ {input} ]");
+        let settings = Config::from_text(&format!("deserializers = ([ {element} ])"))?;
+        settings.settings(ExtensionTypes::default()).map(image)
+    };
+    let labels = "y = [ labelDim = 2 ]";
+    for (input, draws, pixels) in [
+        ("x = [ transforms = () ]", None, ElementType::Float),
+        ("x = [ transforms = () ; element = uint8 ] ; z = [ draw = true ]", Some("z"), ElementType::UInt8),
+        ("x = [ transforms = () ; draw = false ] ; z = [ draw = false ]", None, ElementType::Float),
+        ("x = [ transforms = () ; element = float32 ]", None, ElementType::Float),
+    ] {
+        let images = native(&format!("{input} ; {labels}")).unwrap();
+        assert_eq!((images.draws.as_deref(), images.pixels), (draws, pixels), "{input}");
+    }
+    for (input, stream) in [
+        ("x = [ transforms = () ; draw = true ]", "x"),
+        ("x = [ transforms = () ] ; z = [ draw = true ] ; w = [ draw = true ]", "z"),
+    ] {
+        let error = native(&format!("{input} ; {labels}")).unwrap_err();
+        let message = format!("'unknown:deserializers[0]:input:{stream}' cannot be a stream of draws.");
+        assert_eq!((error.message(), error.class()), (&*message, I));
+        assert_eq!(error.location().stream.as_deref(), Some(stream));
+    }
+    let error = native(&format!("x = [ transforms = () ; element = int16 ] ; {labels}")).unwrap_err();
+    assert!(error.detail().starts_with("Expected one of the words uint8, float32."), "{error}");
+}
+
 fn legacy(reader: &str) -> Result<ReaderSettings> {
     from_text(&format!("traceLevel=0;readerType=ImageReader\n{reader}"))
 }

@@ -85,6 +85,37 @@ fn broken_texts() {
 }
 
 #[test]
+fn broken_texts_are_explained() {
+    let line = "in line 1 of the configuration";
+    let pairs = "The quotes of this line do not come in pairs: add the one that is missing.";
+    let quote = "A '#' after a blank begins a comment inside quotes too.";
+    let empty = "For an empty value write 'a = \"\"'.";
+    for (text, detail, column) in [
+        ("a=[b)", format!("')' comes before the ']' that closes '[' {line}."), 5),
+        ("a={b(c}", format!("'}}' comes before the ')' that closes '(' {line}."), 7),
+        ("a=([b]]", format!("']' comes before the ')' that closes '(' {line}."), 7),
+        ("a=[b", format!("'[' {line} is never closed: add the ']' where it ends."), 3),
+        ("a={(b", format!("'(' {line} is never closed: add the ')' where it ends."), 4),
+        ("a={(b)", format!("'{{' {line} is never closed: add the '}}' where it ends."), 3),
+        ("a=\"b]", format!("'\"' {line} is never closed: add the '\"' where it ends. {quote}"), 3),
+        // The place is where the quote is probably missing.
+        (
+            "a=\"b=\" c\"]",
+            format!("'\"' {line} is never closed: add the '\"' where it ends. {quote} {pairs}"),
+            3,
+        ),
+        (" a=", format!("The text ends after 'a ='. {empty}"), 2),
+        ("b=1; a= ;", empty.to_owned(), 6),
+    ] {
+        let error = root(text).unwrap_err();
+        assert_eq!((error.detail(), error.location().column), (&*detail, Some(column)), "{text}");
+    }
+    let generated = Section::parse_source("u", &source::SourceText::generated("a=[b)")).unwrap_err();
+    assert_eq!(generated.detail(), "')' comes before the ']' that closes '['.");
+    assert_eq!(generated.location().line, None);
+}
+
+#[test]
 fn blocks_of_one_key_merge_when_opened() {
     let section = root("a=[x=1;z=1]\na=[y=2;z=2]").unwrap().section("a").unwrap();
     assert_eq!(shown(&section), "x=1|y=2|z=2");

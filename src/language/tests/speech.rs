@@ -4,7 +4,7 @@
 use super::options::*;
 use super::*;
 use cntk_reader_core::option::FrontEnd;
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{ElementType, Ids, Storage};
 
 const FEATURES: &str = "scpFile=f.scp;dim=3";
 const LABELS: &str = "mlfFile=l.mlf;labelMappingFile=s.list;dim=12";
@@ -439,6 +439,108 @@ fn archives_of_kaldi() {
     ] {
         assert_error(kaldi(stream, ""), I, &message);
     }
+}
+
+#[test]
+fn class_ids_of_kaldi_and_labels() {
+    let native = |elements: &str| {
+        let settings = Config::from_text(&format!("deserializers = ({elements})"))?;
+        settings.settings(ExtensionTypes::default())
+    };
+    let kaldi = |stream: &str| {
+        let settings =
+            native(&format!("[ type = KaldiDeserializer ; input = [ x = [ arkFile = a ; {stream} ] ] ]"))?;
+        Ok(settings.deserializers[0].of::<KaldiOptions>().unwrap().clone())
+    };
+    let ids = Some(Ids { element: ElementType::Int32, padding: -1 });
+    assert_eq!(kaldi("dim = 9 ; format = sparse ; ids = int32 ; padding = -1").unwrap().ids, ids);
+    assert_eq!(kaldi("dim = 2147483647 ; format = sparse").unwrap().dim, 2_147_483_647);
+    assert_eq!(kaldi("dim = 2147483648").unwrap().dim, 2_147_483_648);
+    let path = "unknown:deserializers[0]:input:x";
+    for (stream, message, detail) in [
+        (
+            "dim = 9 ; ids = int32",
+            format!("'{path}' has 'ids' but is dense."),
+            "Ids are class numbers: set 'format = \"sparse\"', or remove 'ids'.",
+        ),
+        (
+            "dim = 0 ; format = sparse",
+            format!("The value of 'dim' in '{path}' is 0."),
+            "Expected the number of values of a sample.",
+        ),
+        (
+            "dim = 2147483648 ; format = sparse",
+            format!("'dim' in '{path}' is 2147483648."),
+            "Expected the number of values of a frame, or the number of classes, at most 2147483647.",
+        ),
+    ] {
+        let error: Error = kaldi(stream).unwrap_err();
+        assert_eq!((error.message(), error.detail()), (&*message, detail), "{stream}");
+    }
+    let error = kaldi("dim = 9 ; format = wide").unwrap_err();
+    assert_eq!(error.location().stream.as_deref(), Some("x"));
+    let features = "[ type = HTKFeatureDeserializer ; module = HTKDeserializers ; input = [ f = [ scpFile = s ; dim = 1 ] ] ]";
+    let labels = |keys: &str| {
+        let labels = format!(
+            "[ type = HTKMLFDeserializer ; module = HTKDeserializers ; input = [ l = [ mlfFile = m ; {keys} ] ] ]"
+        );
+        let settings = native(&format!("{features} : {labels}"))?;
+        Ok(settings.deserializers[1].of::<MlfOptions>().unwrap().ids)
+    };
+    assert_eq!(labels("labelDim = 3 ; ids = int32 ; padding = -1").unwrap(), ids);
+    let error: Error = labels("labelDim = 65536").unwrap_err();
+    assert_eq!(
+        error.detail(),
+        "It is the number of classes, 'labelDim' in 'unknown:deserializers[1]:input:l'."
+    );
+    assert_eq!(error.location().column, Some(225));
+    let error = labels("ids = int32 ; dim = 65536").unwrap_err();
+    assert_eq!(error.location().column, Some(234));
+    let error = labels("labelDin = 3").unwrap_err();
+    let detail = "'unknown:deserializers[1]:input:l' needs a line 'labelDim = ...' or 'dim = ...'. Is 'labelDin' meant to be 'labelDim'?";
+    assert_eq!(error.detail(), detail);
+}
+
+#[test]
+fn samples_must_fit_into_the_address_space() {
+    let dim =
+        |dim: u64| features(&format!("scpFile=f;contextWindow=3;dim={dim}"), "").map(|features| features.dim);
+    let most = isize::MAX as u64 / 8 / 3;
+    assert_eq!(dim(most).unwrap(), most);
+    assert_error(dim(most + 1), R, "The samples of 'unknown:deserializers[0]:input:features' are too large.");
+    let error = features("scpFile=f;contextWindow=0:3;dim=-1", "").unwrap_err();
+    assert!(error.detail().contains("with 0 frames before and 3 after"), "{error}");
+}
+
+#[test]
+fn list_of_label_files_is_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mlf.list");
+    let read = || labels("", &format!("dim=12;mlfFileList={}", path.display()), "");
+    for (bytes, place) in [
+        (&b"a.mlf\nb\xff.mlf\n"[..], (Some(7), Some(2))),
+        (b"\xff", (Some(0), Some(1))),
+        (b"\xef\xbb\xbfa\n\n\xff", (Some(6), Some(3))),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = read().unwrap_err();
+        assert_eq!(
+            error.message(),
+            format!("The list '{}' of label files is not UTF-8 text.", path.display())
+        );
+        assert_eq!((error.location().offset, error.location().line), place);
+        assert_eq!(error.location().file.as_deref(), path.to_str());
+    }
+    std::fs::write(&path, b"\xef\xbb\xbfa\r\nb").unwrap();
+    let found = read().unwrap();
+    assert_eq!((found.files, found.list.as_deref()), (vec!["a".to_owned(), "b".to_owned()], path.to_str()));
+    std::fs::remove_file(&path).unwrap();
+    let error = read().unwrap_err();
+    assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Io);
+    assert!(
+        error.detail().contains("'mlfFileList' in 'unknown:deserializers[1]:input:labels' is the path"),
+        "{error}"
+    );
 }
 
 /// Keys that CNTK's API writes without effect are not reported in CNTK's place, but elsewhere they

@@ -4,8 +4,8 @@ use crate::language::options::{HtkFeatureOptions, MlfOptions, ReaderSettings, Te
 use crate::language::values::{Value, Values};
 use crate::language::{
     CbfDeserializer, Config, CtfDeserializer, ExtensionTypes, HtkFeatureDeserializer,
-    HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, ReaderOptions,
-    Section, UserType, from_text,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, NumpyDeserializer,
+    ReaderOptions, Section, UserType, from_text,
 };
 use cntk_reader_core::option::schema::{DECLARED, Declared, Kind, Owner};
 use cntk_reader_core::option::{self, FrontEnd};
@@ -156,6 +156,58 @@ fn typed_speech_deserializers_match_their_text() {
     let text = "[ type = \"KaldiDeserializer\" ; arkFile = \"f.ark\" ; definesMBSize = true
         input = [ k = [ dim = 40 ; format = sparse ; expandToUtterance = true ] ] ]";
     assert_same(typed.values(), &typed.to_configuration().unwrap(), text, LEADER);
+}
+
+#[test]
+fn typed_class_ids_and_elements_match_their_text() {
+    let (int32, int64) = (ElementType::Int32, ElementType::Int64);
+    let typed = CtfDeserializer::new("a").dense("x", 2).element(ElementType::UInt8);
+    let typed = typed.sparse("y", 3).ids(int32).padding(-1);
+    let text = "[ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader ; file = a
+        input = [ x = [ dim = 2 ; format = dense ; element = uint8 ] ; y = [ dim = 3 ; format = sparse ; ids = int32 ; padding = -1 ] ] ]";
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
+    let typed = CbfDeserializer::new("a").ids("y", int64).padding("y", 7).rename("x", "z").ids("x", int32);
+    let text = "[ type = CNTKBinaryFormatDeserializer ; module = CNTKBinaryReader ; file = a
+        input = [ y = [ ids = int64 ; padding = 7 ] ; x = [ alias = z ; ids = int32 ] ] ]";
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
+    let typed = HtkMlfDeserializer::new("l", "a", 4).ids(int32).padding(-2);
+    let text = "[ type = HTKMLFDeserializer ; module = HTKDeserializers
+        input = [ l = [ mlfFile = a ; labelDim = 4 ; ids = int32 ; padding = -2 ] ] ]";
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, LEADER);
+    let typed = HtkMlfBinaryDeserializer::new("l", "a", 4).ids(int64).padding(3).cache_index(true);
+    let text = "[ type = HTKMLFBinaryDeserializer ; module = HTKDeserializers
+        input = [ l = [ mlfFile = a ; labelDim = 4 ; ids = int64 ; padding = 3 ; cacheIndex = true ] ] ]";
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, LEADER);
+    let typed = KaldiDeserializer::archive("k", "a", 4).sparse().ids(int64).padding(5);
+    let text = "[ type = KaldiDeserializer ; arkFile = a
+        input = [ k = [ dim = 4 ; format = sparse ; ids = int64 ; padding = 5 ] ] ]";
+    assert_same(typed.values(), &typed.to_configuration().unwrap(), text, "");
+    // Without a list of files, a script is a path of its own.
+    let typed =
+        KaldiDeserializer::script("k", "a", 4).defines_minibatch_size(true).expand_to_utterance(false);
+    assert!(typed.to_configuration().unwrap().contains("scpFile = \"a\""));
+}
+
+#[test]
+fn reader_options_of_several_keys() {
+    let written = |options: ReaderOptions| options.to_configuration().unwrap();
+    assert_eq!(
+        written(ReaderOptions::new().confine_paths(&["/a", "b"])),
+        "confinePaths = true\nallowedFolders = (\"/a\":\"b\")\n"
+    );
+    assert_eq!(
+        written(ReaderOptions::new().randomize(true).whole_sequences()),
+        "randomize = false\nframeMode = false\ntruncated = false\n"
+    );
+    assert_eq!(
+        written(ReaderOptions::new().reproducible_transforms(true)),
+        "reproducibleTransforms = true\n"
+    );
+    assert_eq!(written(ReaderOptions::new().multithreaded(false)), "multiThreadedDeserialization = false\n");
+    // Refused when the reader is opened.
+    assert_eq!(written(ReaderOptions::new().precision(ElementType::UInt8)), "precision = \"uint8\"\n");
+    assert_eq!(written(ReaderOptions::new().precision(ElementType::Float)), "precision = \"float\"\n");
+    assert_eq!(written(ReaderOptions::new()), "");
 }
 
 #[test]
@@ -339,8 +391,25 @@ fn any_name_can_be_read() {
 fn methods_for_the_last_stream_need_a_stream() {
     let error = CtfDeserializer::new("f").alias("a").dense("x", 1).values().unwrap_err();
     assert!(error.to_string().contains("CtfDeserializer::alias"), "{error}");
-    let error = CtfDeserializer::new("f").defines_minibatch_size().values().unwrap_err();
-    assert!(error.to_string().contains("defines_minibatch_size"), "{error}");
+    let new = || CtfDeserializer::new("f");
+    for (typed, method) in [
+        (new().defines_minibatch_size(), "defines_minibatch_size"),
+        (new().element(ElementType::UInt8), "element"),
+        (new().ids(ElementType::Int32), "ids"),
+        (new().padding(1).alias("a"), "padding"),
+    ] {
+        let error = typed.dense("x", 1).values().unwrap_err();
+        let message = format!(
+            "CtfDeserializer::{method} was called before a stream was added. It describes the stream added last: call it after \
+             dense or sparse."
+        );
+        assert_eq!((error.message(), error.kind()), (&*message, ErrorKind::InvalidArgument));
+    }
+    let error = NumpyDeserializer::default().defines_minibatch_size().array("x", "a").values().unwrap_err();
+    assert!(
+        error.message().starts_with("NumpyDeserializer::defines_minibatch_size was called before"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -5,6 +5,8 @@
 pub(crate) mod features;
 mod keys;
 pub(crate) mod lattice;
+#[cfg(test)]
+mod logged;
 pub mod mlf;
 mod options;
 

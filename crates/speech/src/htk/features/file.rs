@@ -67,3 +67,40 @@ impl HtkFile {
         Err(error.in_file(self.file.path()).at(size, None))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::paths::PathPool;
+    use super::*;
+
+    /// Opens a file of `frames` frames of two values, whose header claims `claimed`.
+    fn open(frames: usize, claimed: u32) -> HtkFile {
+        let mut bytes = [claimed.to_be_bytes(), 100_000u32.to_be_bytes()].concat();
+        bytes.extend([0, 8, 0, 9]);
+        bytes.resize(12 + 8 * frames, 0);
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), bytes).expect("writing");
+        let mut pool = PathPool::default();
+        pool.add(file.path().as_os_str().as_bytes()).expect("memory");
+        HtkFile::open(&pool.finish().expect("memory").0, 0).expect("it opens")
+    }
+
+    #[test]
+    fn frames_have_ranges_in_the_file() {
+        let file = open(5, 5);
+        assert_eq!((file.frame_bytes(), file.range(0, 5), file.range(2, 1)), (8, 12..52, 28..36));
+        assert!(file.check_range(0, 4).is_ok() && file.check_range(0, 5).is_err());
+        assert!(open(5, u32::MAX).check_range(0, u32::MAX - 1).is_ok());
+        assert!(file.check_size(0, 5).is_ok() && file.check_size(4, 1).is_ok());
+        let error = file.check_size(1, 5).expect_err("too few frames");
+        assert_eq!(
+            (error.message(), error.location().offset),
+            ("error reading from file: Success", Some(52))
+        );
+        assert!(error.detail().starts_with("The file ends at 52, but the frames end at 60:"), "{error}");
+        // Half of the frames, rounded up, are there.
+        assert!([8, 9, 10].iter().all(|&count| file.check_half(0, count).is_ok()));
+        assert!([11, 12, u64::from(u32::MAX) + 1].iter().all(|&count| file.check_half(0, count).is_err()));
+        assert!(file.check_half(4, 2).is_ok() && file.check_half(5, 1).is_err());
+    }
+}

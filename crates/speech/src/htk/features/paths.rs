@@ -161,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_paths() {
+        let bytes = |texts: &[&str]| {
+            let paths = Paths::new(texts.iter().map(|text| text.as_bytes())).expect("memory");
+            paths.bytes() - paths.states.bytes()
+        };
+        let folder = size_of::<Box<[u8]>>();
+        assert_eq!(bytes(&[]), 0);
+        // Each path has its name, the end of the name, and the number of its folder.
+        assert_eq!(bytes(&["/a/bc"]), 2 + 8 + 4 + 3 + folder);
+        assert_eq!(bytes(&["/a/b", "/a/c", "d", "/a/e"]), 4 * (1 + 8 + 4) + 3 + 2 * folder);
+    }
+
+    #[test]
     fn each_path_has_one_number() {
         check(&["/a/b/1", "/a/b/1", "/a/b/2", "p", "", "/a/b/1", "/", "/a/c/1", "/a/b/"], 7, 4);
         check(&["", "", "/", "/a", "/a/1", "/a/1", "/a/10", "/a/2", "/b/1", "b"], 8, 4);

@@ -388,6 +388,7 @@ fn number(text: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cntk_reader_core::option::FrontEnd;
 
     #[test]
     fn numbers_match_atoi() {
@@ -448,6 +449,117 @@ mod tests {
             let shown = quoted(line.as_bytes());
             assert_eq!(error.message(), format!("parsedpath: malformed path '{shown}'"));
         }
+    }
+
+    /// Writes a file. Returns it, so that it exists as long as its path is used.
+    fn written(text: &[u8]) -> (tempfile::NamedTempFile, String) {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), text).expect("writing");
+        let path = file.path().to_str().expect("a path").to_owned();
+        (file, path)
+    }
+
+    #[test]
+    fn blocks_are_whole_lines() {
+        let few = [100; 6000];
+        let lengths: [&[usize]; 9] = [
+            &[],
+            &[0],
+            &[BLOCK - 2],
+            &[BLOCK - 1],
+            &[BLOCK],
+            &[5, BLOCK - 8, 0, 3],
+            &[3 * BLOCK, 10, BLOCK - 30, 20, 9],
+            &[BLOCK / 2, BLOCK, 2 * BLOCK, 1],
+            &few,
+        ];
+        for (lengths, is_open) in lengths.into_iter().flat_map(|lengths| [(lengths, false), (lengths, true)])
+        {
+            let mut text: Vec<u8> =
+                lengths.iter().flat_map(|&length| std::iter::repeat_n(b'a', length).chain([b'\n'])).collect();
+            if is_open {
+                text.extend(b"the end");
+            }
+            let (_file, path) = written(&text);
+            let mut blocks: Vec<Vec<u8>> = Vec::new();
+            let read = read_blocks(&open(&path).expect("a file"), |block| {
+                blocks.push(block.to_vec());
+                Ok(())
+            });
+            read.expect("it is read");
+            assert!(blocks.concat() == text);
+            let most = BLOCK.max(2 * lengths.iter().max().unwrap_or(&0) + 2);
+            let (_, whole) = blocks.split_last().expect("a block");
+            assert!(whole.iter().all(|block| block.ends_with(b"\n") && block.len() <= most));
+            assert!(blocks.len() <= 2 + text.len() / (BLOCK / 2), "{}", blocks.len());
+        }
+    }
+
+    #[test]
+    fn scripts_are_read_line_by_line() {
+        let (_first, first) = written(b"\xef\xbb\xbfa.x=p[0,4]\nb=q[7,7]\nc=q[1,9]\n");
+        let (_none, none) = written(b"");
+        let (_second, second) = written(b"d=r[0,9]\ne=p[4294967295,0]\n");
+        let read = |files: &[&String], max_frames, expand| {
+            let files: Vec<String> = files.iter().map(|&file| file.clone()).collect();
+            Script::read(&files, Rules { prefix: "", max_frames, expand })
+        };
+        let script = read(&[&first, &none, &second], 9, false).expect("a script");
+        let Utterances { starts, frames, lines, .. } = &script.utterances;
+        assert_eq!(
+            (&**starts, &**frames, &**lines),
+            (&[0, 7, 1, u32::MAX][..], &[5, 1, 9, 2][..], &[0, 1, 2, 4][..])
+        );
+        let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"e"];
+        assert!(script.keys().eq(keys) && (0..4).all(|index| script.key(index) == keys[index]));
+        assert_eq!((script.frames, script.longer, script.utterances.len()), (17, 1, 4));
+        assert_eq!([0, 1, 2, 3].map(|index| script.utterances.end(index)), [4, 7, 9, 0]);
+        let paths = script.utterances.paths.iter().map(|&path| script.paths.text(path as usize));
+        assert!(paths.eq([&b"p"[..], b"q", b"q", b"p"]));
+        let files: Vec<_> =
+            script.files.iter().map(|file| (file.lines_before, file.utterances_before)).collect();
+        assert_eq!(files, [(0, 0), (3, 3), (3, 3)]);
+        let place = |error: Error| {
+            let place = error.location().clone();
+            (place.file, place.offset, place.line, place.key)
+        };
+        let error = read(&[&first], 9, true).expect_err("five frames");
+        assert_eq!(place(error), (Some(first.clone()), Some(3), Some(1), Some("a".to_owned())));
+        let (_wrong, wrong) = written(b"a=b[0,0]\nb=c[0]\n");
+        let error = read(&[&first, &wrong], 9, false).expect_err("no comma");
+        assert_eq!(place(error), (Some(wrong.clone()), Some(9), Some(2), None));
+        let (_ones, ones) = written(b"a=b[3,3]\n");
+        assert_eq!(read(&[&ones], 0, true).expect("a script").longer, 1);
+    }
+
+    #[test]
+    fn memory_and_selection_of_utterances() {
+        let numbers = || (0..5).collect::<Vec<u32>>();
+        let mut utterances =
+            Utterances { paths: numbers(), starts: numbers(), frames: numbers(), lines: numbers() };
+        utterances.retain(|index| index % 2 == 0);
+        utterances.shrink();
+        let arrays = utterances.arrays_mut().map(|array| array.clone());
+        assert!(arrays.iter().all(|array| **array == [0, 2, 4]));
+        assert_eq!((utterances.bytes(), utterances.len()), (4 * 3 * 4, 3));
+    }
+
+    #[test]
+    fn lines_that_fail_say_why() {
+        let detail = |line: &str| Line::parse(line.as_bytes()).expect_err("no utterance").detail().to_owned();
+        let kaldi = FrontEnd::default().say(KALDIS).into_owned();
+        for (line, found, is_kaldis) in [
+            ("", "The line is empty.", false),
+            ("a", "The line is 'a'.", false),
+            ("u1 a.ark:3", "The line is 'u1 a.ark:3'.", true),
+            (" a ", "The line is ' a '.", false),
+            ("u1 a=b", "The line is 'u1 a=b'.", false),
+        ] {
+            let expected =
+                format!("{found} {EXPECTED}{}", if is_kaldis { format!(" {kaldi}") } else { String::new() });
+            assert_eq!(detail(line), expected, "{line}");
+        }
+        assert_eq!(detail("a=b[0]"), EXPECTED);
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Tests of tables of contents as in CNTK 2.7, and of the bytes of lattices.
 
 use super::*;
+use cntk_reader_core::file::Confinement;
+use cntk_reader_core::format::AnyDeserializer;
+use cntk_reader_core::format::options::{Context, Format, Signature};
+use cntk_reader_core::option::release::Release;
+use cntk_reader_core::runtime::pool::Pool;
 use std::fmt::Write;
 use std::path::Path;
 use tempfile::TempDir;
@@ -218,4 +223,142 @@ fn an_index_without_tables_has_no_lattices() {
     let (opened, _) = open(&[]).expect("it opens");
     assert!(opened.chunks().is_empty());
     assert_eq!(opened.find(0), None);
+}
+
+#[test]
+fn options_as_a_format() {
+    let folder = folder(&[USUAL]);
+    let mut lattices = options(path(&folder, "index"));
+    assert_eq!((lattices.type_name(), lattices.name()), ("LatticeDeserializer", &*path(&folder, "index")));
+    let facts = lattices.facts();
+    assert_eq!((facts.signature, facts.frame_mode), (Signature::Unknown, false));
+    let (corpus, pool) = (Arc::new(Corpus::symbolic()), Pool::shared().expect("a pool"));
+    let open =
+        |options: &LatticeOptions, is_primary| options.open(Context::alone(&corpus, &pool, is_primary));
+    let opened = open(&lattices, false).expect("it opens");
+    let AnyDeserializer::Known(opened) = opened.deserializer else { panic!("another kind") };
+    assert_eq!(opened.chunks().iter().map(|chunk| chunk.sequences).sum::<u32>(), 5);
+    let error = open(&lattices, true).err().expect("the primary stream");
+    assert!(error.message().starts_with("Lattice deserializer does not support primary mode"), "{error}");
+    assert_eq!((error.class(), error.location().stream.as_deref()), (ExceptionClass::Logic, Some("lat")));
+    lattices.follow(Release::Beta);
+    assert!(lattices.scan_ahead().is_none());
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let table = path(&elsewhere, "a.toc");
+    std::fs::write(&table, USUAL.replace("DIR", &path(&folder, ""))).expect("writing");
+    std::fs::write(path(&folder, "index"), format!("{}\n{table}", path(&folder, "0.toc"))).expect("writing");
+    lattices.confine(&Confinement::to(Vec::new()));
+    let error = open(&lattices, false).err().expect("a path outside of the folder");
+    assert_eq!(
+        (error.location().file.as_ref(), error.location().line),
+        (Some(&path(&folder, "index")), Some(2))
+    );
+}
+
+#[test]
+fn chunks_are_limited_by_their_bytes() {
+    let sizes = |table: &str, chunk_size| -> Vec<usize> {
+        lattices(&[table], chunk_size).expect("lattices").iter().map(Vec::len).collect()
+    };
+    // u1 has 16 bytes, u2 22, u3 8, u4 12 and u5 5.
+    for (chunk_size, expected) in [
+        (1, &[1, 1, 1, 1, 1][..]),
+        (16, &[1, 1, 1, 1, 1]),
+        (17, &[1, 1, 1, 2]),
+        (29, &[1, 1, 1, 2]),
+        (30, &[1, 2, 2]),
+        (38, &[2, 1, 2]),
+        (45, &[2, 1, 2]),
+        (46, &[3, 2]),
+    ] {
+        assert_eq!(sizes(USUAL, chunk_size), expected, "{chunk_size}");
+    }
+    // A chunk covers its lattices in any order of their offsets.
+    let reversed = "u1=DIR/l1.lat[30]\nu2=[0]\nu3=[8]\nu4=DIR/l1.lat[20]\nu5=[40]\n";
+    assert_eq!(sizes(reversed, 46), [3, 2]);
+    assert_eq!(sizes(reversed, 45), [1, 2, 2]);
+}
+
+#[test]
+fn facts_memory_and_fingerprint() {
+    let folder = folder(&[USUAL]);
+    let open = |chunk_size| {
+        let options = LatticeOptions { chunk_size, ..options(path(&folder, "index")) };
+        LatticeDeserializer::open(&options, &Arc::new(Corpus::symbolic()), false).expect("it opens")
+    };
+    let opened = open(1 << 20);
+    let [stream] = opened.streams() else { panic!("one stream") };
+    assert_eq!((stream.name.as_str(), stream.is_binary, &*stream.shape), ("lat", true, &[1][..]));
+    assert_eq!(ChunkSource::facts(&opened), SourceFacts::ON_POOL);
+    assert_eq!(opened.sequence_facts(), SequenceFacts { marks_keys: false, ..SequenceFacts::PLAIN });
+    assert!(
+        opened.file_bytes().is_none() && opened.incremental().is_none() && opened.prepare_to_find().is_ok()
+    );
+    let samples: Vec<u64> = opened.chunks().iter().map(|chunk| chunk.samples).collect();
+    assert_eq!(samples, [4 + 6 + 2, 3 + 2]);
+    let id = |chunk, index| SequenceId { chunk, index };
+    let mut keys = vec![9];
+    opened.reported_keys(&[id(1, 1), id(0, 2)], false, &mut keys);
+    opened.reported_keys(&[id(1, 1), id(0, 2)], true, &mut keys);
+    assert_eq!(keys, [9, 4, 2, 0, 0]);
+    let place = opened.diagnostics().location(id(1, 1), 0);
+    assert_eq!((place.file, place.offset, place.line), (Some(path(&folder, "l2.lat")), Some(12), None));
+    let fold =
+        [4, 6, 2, 3, 2].into_iter().zip(0..).fold(SEED, |hash, (samples, key)| mix(hash, key, samples));
+    assert_eq!(opened.fingerprint(None), mix(fold, 5, 2));
+    // Keys, order, samples and offsets of five lattices, their chunks and files.
+    let files = 2 * size_of::<(Arc<str>, FileState)>()
+        + path(&folder, "l1.lat").len()
+        + path(&folder, "l2.lat").len();
+    let chunks = 2 * (size_of::<Span>() + size_of::<ChunkInfo>());
+    assert_eq!(
+        (opened.memory().chunks, opened.memory().index),
+        (0, (5 * (8 + 4 + 4 + 8) + files + chunks) as u64)
+    );
+    let chunk = opened.load(0).expect("it loads");
+    assert!(opened.memory().chunks >= 46 + 3);
+    drop(chunk);
+    let kept = opened.memory().chunks;
+    assert!(kept >= 46 + 3);
+    drop(opened.load(0).expect("it loads"));
+    assert_eq!(opened.memory().chunks, kept);
+    let sampled = |opened: &LatticeDeserializer| {
+        let mut sampler = Sampler::new();
+        opened.sample_content(None, &mut sampler).expect("samples");
+        sampler.finish()
+    };
+    let before = sampled(&opened);
+    std::fs::write(folder.path().join("l2.lat"), b"0123456789+-*/=<?").expect("writing");
+    assert_ne!(sampled(&open(1)), before);
+}
+
+#[test]
+fn errors_are_located_in_tables() {
+    let place = |tables: &[&str]| {
+        let error = open(tables).err().expect("an error");
+        let place = error.location().clone();
+        let file = place.file.unwrap_or_default();
+        (file.rsplit('/').next().unwrap_or_default().to_owned(), place.offset, place.line, place.key)
+    };
+    let key = |key: &str| Some(key.to_owned());
+    let large = place(&[USUAL, "u1=DIR/l1.lat[16]\n\nu2=[20]\nu3=[18]\n"]);
+    assert_eq!((&*large.0, large.2, large.3), ("1.toc", Some(3), key("u2")));
+    assert_eq!(place(&["\n\nu1=DIR/l1.lat[x]\n"]), ("0.toc".to_owned(), Some(2), Some(3), None));
+    assert_eq!(place(&["u1=DIR/no.lat[0]\n"]).0, "no.lat");
+    assert_eq!(place(&["\n\n", USUAL]), ("0.toc".to_owned(), None, None, None));
+    let error = open(&["u1=DIR/l1.lat[16]\nu2=[4]\n"]).err().expect("an error");
+    assert!(error.detail().starts_with("It begins at 16 and ends at 4 of '"), "{error}");
+    let past = open(&["u1=DIR/l1.lat[0]\nu2=[47]\n"]).err().expect("an error");
+    assert!(past.detail().starts_with("It begins at 47 and ends at 46 of '"), "{past}");
+    let key = open(&["u1=DIR/l1.lat[0]\nu2=[16]\nu3=[16]\n"]).err().expect("an error");
+    assert_eq!((key.location().key.as_deref(), key.location().line), (Some("u2"), Some(2)));
+    // A line that says nothing about an offset at all.
+    let numbered = |table: &str| {
+        let folder = folder(&[table]);
+        let corpus = Arc::new(Corpus::Numeric);
+        let options = options(path(&folder, "index"));
+        let error = LatticeDeserializer::open(&options, &corpus, false).err().expect("no number");
+        (error.message().to_owned(), error.location().file.clone() == Some(path(&folder, "0.toc")))
+    };
+    assert_eq!(numbered(USUAL), ("Invalid numeric sequence id 'u1'".to_owned(), true));
 }

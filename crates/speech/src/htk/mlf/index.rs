@@ -373,3 +373,130 @@ impl LabelTable {
             + self.lookup.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cntk_reader_core::testing::cases;
+    use proptest::prelude::*;
+
+    /// Builds a table of utterances of these keys, each with its file, size and frames.
+    fn table(chunk_bytes: u64, utterances: &[(SequenceKey, u32, u32, u32)]) -> LabelTable {
+        let mut builder = Builder::new(chunk_bytes);
+        for (&(key, file, size, frames), offset) in utterances.iter().zip(0..) {
+            builder.start_file(file);
+            builder.add(Entry { key, offset: 10 * offset, size, frames }).expect("room");
+        }
+        assert_eq!(builder.len(), utterances.len());
+        let all: Vec<Entry> = builder.entries_from(1).collect();
+        let keys: Vec<SequenceKey> = all.iter().map(|entry| entry.key).collect();
+        assert!(keys.iter().eq(utterances.iter().skip(1).map(|utterance| &utterance.0)));
+        let table = builder.finish(|key| format!("key {key}"), |file| ["a", "b", "c"][file as usize]);
+        let table = table.expect("a table");
+        assert!((1..).zip(&all).all(|(position, entry)| table.entry(position) == *entry));
+        table
+    }
+
+    /// Returns the first position, the file, the samples and the number of utterances of each chunk.
+    fn chunks(table: &LabelTable) -> Vec<(usize, usize, u64, u32)> {
+        let chunk = |(id, info): (ChunkId, &ChunkInfo)| {
+            let positions = table.positions(id);
+            assert_eq!(positions.len(), info.sequences as usize);
+            (positions.start, table.file(id), info.samples, info.sequences)
+        };
+        (0..).zip(table.chunks()).map(chunk).collect()
+    }
+
+    #[test]
+    fn chunks_are_limited_by_bytes_frames_and_files() {
+        let sizes = table(10, &[(1, 0, 4, 1), (2, 0, 6, 2), (3, 0, 1, 3), (4, 0, 11, 4), (5, 0, 10, 5)]);
+        assert_eq!(chunks(&sizes), [(0, 0, 3, 2), (2, 0, 3, 1), (3, 0, 4, 1), (4, 0, 5, 1)]);
+        assert_eq!((sizes.len(), sizes.total_frames()), (5, 15));
+        let most = CHUNK_FRAMES as u32;
+        assert_eq!(most, 33_554_432);
+        let frames = [(1, 0, 1, most - 1), (2, 0, 1, 1), (3, 0, 1, 1), (4, 0, 1, most), (5, 0, 1, most + 1)];
+        let frames = table(10, &frames);
+        let most = u64::from(most);
+        assert_eq!(chunks(&frames), [(0, 0, most, 2), (2, 0, 1, 1), (3, 0, most, 1), (4, 0, most + 1, 1)]);
+        let files = table(10, &[(1, 0, 1, 1), (2, 1, 1, 1), (3, 1, 1, 1), (4, 2, 1, 1)]);
+        assert_eq!(chunks(&files), [(0, 0, 1, 1), (1, 1, 2, 2), (3, 2, 1, 1)]);
+        let id = |chunk, index| SequenceId { chunk, index };
+        assert_eq!([id(0, 0), id(1, 0), id(1, 1), id(2, 0)].map(|id| files.key(id)), [1, 2, 3, 4]);
+        assert_eq!(sizes.lengths(0), Lengths::Each(&[1, 2]));
+        assert_eq!([0, 1, 2, 3].map(|position| files.span_of(position).file), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn memory_depends_on_the_order_of_the_keys() {
+        // Offset, size and frames of each utterance, and one chunk.
+        let flat = |count: usize| 16 * count + size_of::<ChunkInfo>() + size_of::<ChunkSpan>();
+        let bytes = |keys: &[SequenceKey]| {
+            let utterances: Vec<_> = keys.iter().map(|&key| (key, 0, 1, 1)).collect();
+            table(100, &utterances).bytes()
+        };
+        assert_eq!(bytes(&[7, 8, 9]), flat(3));
+        // Small keys, and a position for each number up to the largest key.
+        assert_eq!(bytes(&[2, 0, 1, 11]), flat(4) + 4 * 4 + 12 * 4);
+        // The largest key is four times the number of utterances.
+        assert_eq!(bytes(&[2, 0, 1, 16]), flat(4) + 4 * 4 + 4 * 4);
+        assert_eq!(bytes(&[2, 0, 1, u32::MAX.into()]), flat(4) + 4 * 4 + 4 * 4);
+        assert_eq!(bytes(&[2, 0, 1 << 32, 2]), flat(4) + 4 * 8 + 3 * 4);
+        assert_eq!(table(1, &[]).bytes(), 0);
+    }
+
+    #[test]
+    fn fingerprint_covers_chunks_lengths_and_keys() {
+        let of = |chunk_bytes, utterances: &[_]| table(chunk_bytes, utterances).fingerprint();
+        let two = [(3, 0, 4, 5), (4, 0, 4, 6)];
+        let chunk = |hash, samples, keys: &[(u64, u64)]| {
+            keys.iter()
+                .fold(mix(hash, samples, keys.len() as u64), |hash, &(key, frames)| mix(hash, key, frames))
+        };
+        assert_eq!(of(8, &two), mix(chunk(SEED, 11, &[(3, 5), (4, 6)]), 2, 1));
+        assert_eq!(of(7, &two), mix(chunk(chunk(SEED, 5, &[(3, 5)]), 6, &[(4, 6)]), 2, 2));
+        assert_eq!(of(7, &[]), mix(SEED, 0, 0));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: cases(400), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn first_utterance_of_each_key_is_found(
+            keys in proptest::collection::vec(
+                prop_oneof![4 => 0u64..30, 1 => 0u64..200, 1 => select_large()], 0..40
+            ),
+            first in prop_oneof![Just(None), (0u64..50).prop_map(Some), Just(Some(u64::MAX - 60))],
+            chunk_bytes in 1u64..6,
+        ) {
+            // The keys, or as many consecutive numbers.
+            let keys: Vec<u64> = match first {
+                Some(first) => (first..).take(keys.len()).collect(),
+                None => keys,
+            };
+            let utterances: Vec<_> = keys.iter().map(|&key| (key, 0, 1, 1)).collect();
+            let found = table(chunk_bytes, &utterances);
+            let place = |position: usize| {
+                SequenceId { chunk: (position as u64 / chunk_bytes) as ChunkId, index: (position as u64 % chunk_bytes) as u32 }
+            };
+            let near = keys.iter().flat_map(|&key| [key.wrapping_sub(1), key, key.wrapping_add(1)]);
+            for key in near.chain(0..10).chain([u64::MAX]) {
+                let first = keys.iter().position(|&known| known == key);
+                prop_assert_eq!(found.find(key), first.map(place), "{}", key);
+            }
+            for (position, &key) in keys.iter().enumerate() {
+                prop_assert_eq!((found.key(place(position)), found.entry(position).key), (key, key));
+            }
+            let (lookup, repeats) = Lookup::new(&keys).expect("room");
+            let is_repeat = |position: usize| keys[..position].contains(&keys[position]);
+            prop_assert_eq!(repeats, (0..keys.len()).filter(|&position| is_repeat(position)).count());
+            for (position, &key) in keys.iter().enumerate() {
+                let found = lookup.is_repeat(position as u32, key, &keys);
+                prop_assert_eq!(found, is_repeat(position));
+            }
+        }
+    }
+
+    fn select_large() -> impl Strategy<Value = SequenceKey> {
+        proptest::sample::select(vec![u64::from(u32::MAX), 1 << 32, 1 << 40, u64::MAX])
+    }
+}

@@ -4,6 +4,7 @@ mod damage;
 mod files;
 mod modes;
 mod recorded;
+mod source;
 mod speed;
 
 use super::HtkFeatureDeserializer;

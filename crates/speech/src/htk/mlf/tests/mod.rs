@@ -3,7 +3,9 @@
 mod cache;
 mod differential;
 mod grammar;
+mod logs;
 mod recorded;
+mod source;
 mod utterances;
 
 use super::*;
