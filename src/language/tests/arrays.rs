@@ -51,7 +51,7 @@ fn errors_name_what_is_missing() {
         assert!(error.message().contains(message.trim_matches('\'')), "{error}");
     }
     let error = arrays("input=[x=[]]").unwrap_err();
-    let detail = "Arrays are streams, each with its file: input = [ features = [ file = \"x.npy\" ] ].";
+    let detail = "Arrays are streams, each with its file: 'input = [ features = [ file = \"x.npy\" ] ]'.";
     assert_eq!((error.detail(), error.class()), (detail, I));
     assert_eq!(error.location().stream.as_deref(), Some("x"));
     let misspelt = arrays("inputs=[x=[file=x]]").unwrap_err();

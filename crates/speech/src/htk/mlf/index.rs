@@ -67,10 +67,15 @@ impl Default for Keys {
     }
 }
 
+/// Returns whether these keys count up from `first`, which is the first of them.
+fn are_consecutive(keys: &[SequenceKey], first: SequenceKey) -> bool {
+    (0..).zip(keys).all(|(distance, key)| key.checked_sub(first) == Some(distance))
+}
+
 impl Keys {
     fn new(mut keys: Vec<SequenceKey>) -> Result<Keys> {
         if let Some(&first) = keys.first()
-            && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
+            && are_consecutive(&keys, first)
         {
             return Ok(Keys::Counting { first });
         }
@@ -223,7 +228,7 @@ impl Lookup {
     /// Builds the lookup of these keys. Also returns the number of keys that repeat an earlier one.
     fn new(keys: &[SequenceKey]) -> Result<(Lookup, usize)> {
         if let Some(&first) = keys.first()
-            && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
+            && are_consecutive(keys, first)
         {
             // `Builder::add` limits the count to 32 bits.
             return Ok((Lookup::Difference { first, count: keys.len() as u32 }, 0));
