@@ -56,7 +56,7 @@ pub struct Source {
     pub state: SourceState,
 }
 
-/// What happens to a source.
+/// An event of a recording source.
 #[derive(Default)]
 pub struct SourceState {
     loads: Mutex<Vec<ChunkId>>,

@@ -476,7 +476,7 @@ impl<'a> Report<'a> {
     /// Whether each warning is listed with its place. Otherwise the first one is, and the others
     /// are counted.
     pub fn lists_all(&self) -> bool {
-        self.shows(Level::Info)
+        self.collected.is_some() || self.shows(Level::Info)
     }
 
     /// Returns an empty list for names that belong to no stream, if these are collected.
