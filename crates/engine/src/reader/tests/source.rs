@@ -27,6 +27,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Returns the shape of a sequence by its number.
+type ShapeOf = fn(u64) -> Option<&'static [usize]>;
+
 /// Chunks of sequences in a dense stream, whose values and keys are the numbers of the sequences.
 pub struct Source {
     pub lengths: Vec<Vec<u32>>,
@@ -41,7 +44,7 @@ pub struct Source {
     /// Fetched sequences that are invalid end reading in CNTK.
     pub ends_alone: bool,
     /// The shape of each fetched sequence by its number, if the stream leaves it open.
-    pub shape_of: Option<fn(u64) -> Option<&'static [usize]>>,
+    pub shape_of: Option<ShapeOf>,
     /// The number of errors in each chunk, and the total that is tolerated.
     pub errors: Vec<u64>,
     pub tolerated: u64,
@@ -408,7 +411,7 @@ struct SourceChunk {
     lengths: Vec<u32>,
     is_fetched: bool,
     ends_alone: bool,
-    shape_of: Option<fn(u64) -> Option<&'static [usize]>>,
+    shape_of: Option<ShapeOf>,
     draws: Arc<Mutex<Vec<(u64, u32, u64)>>>,
     released: Arc<AtomicU64>,
     errors: SourceErrors,

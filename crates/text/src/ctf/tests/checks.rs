@@ -96,7 +96,7 @@ fn findings_have_places() {
     let [Some((repeat, 1)), None] = &check.repeats[..] else { panic!("{:?}", check.repeats) };
     let message = "A sparse sample has the index 1 more than once.";
     compare(
-        &[repeat.clone()],
+        std::slice::from_ref(repeat),
         &[(Severity::Note, (36, 3, "s", "2"), message, "The values of an index add up")],
     );
     assert!(check.notes.is_empty() && check.text_ids.is_none());
@@ -360,7 +360,7 @@ fn repeated_indices_are_found() {
     let check = checked(text, |_| ());
     let [Some((repeat, 2)), None] = &check.repeats[..] else { panic!("{:?}", check.repeats) };
     let message = "A sparse sample has the index 3 more than once.";
-    compare(&[repeat.clone()], &[(Severity::Note, (39, 2, "s", "2"), message, "")]);
+    compare(std::slice::from_ref(repeat), &[(Severity::Note, (39, 2, "s", "2"), message, "")]);
 }
 
 #[test]

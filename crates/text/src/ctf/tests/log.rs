@@ -4,8 +4,10 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::{Level, set_sink};
 use std::sync::{Arc, Once};
 
+type Lines = Vec<(Level, String)>;
+
 /// Collected lines, by the text that they have to contain.
-static COLLECTED: Mutex<Vec<(String, Vec<(Level, String)>)>> = Mutex::new(Vec::new());
+static COLLECTED: Mutex<Vec<(String, Lines)>> = Mutex::new(Vec::new());
 
 /// Keeps log lines of tests from standard error. All tests share this sink, because a process has
 /// only one.
@@ -31,7 +33,7 @@ impl LogLines {
     }
 
     /// Returns the lines since the last call, with `F` in place of the text.
-    pub fn take(&self) -> Vec<(Level, String)> {
+    pub fn take(&self) -> Lines {
         let mut all = COLLECTED.lock();
         let own = all.iter_mut().find(|(text, _)| *text == self.0);
         own.map(|(_, lines)| std::mem::take(lines)).unwrap_or_default()

@@ -80,7 +80,7 @@ fn utterances_that_cannot_be_parsed() {
     }
     let line =
         format!("Warning: Cannot parse the utterance 'u1'. {advice} 'max_errors'. Fix or remove it. {place}");
-    assert_eq!(lines(gap, |options| options.front_end = FrontEnd::Python), [line.clone()]);
+    assert_eq!(lines(gap, |options| options.front_end = FrontEnd::Python), std::slice::from_ref(&line));
     let two = format!("{gap}{}", gap.replace("u1", "u2"));
     let total =
         "Warning: 'FILE' had 2 utterances that could not be parsed and were left out so far.".to_owned();
