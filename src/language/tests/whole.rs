@@ -85,7 +85,7 @@ fn reader_that_does_not_exist_is_an_error() {
     assert_eq!(error.detail(), none);
     let one = choose(&native("reader = []"), "a").unwrap_err();
     assert_eq!(one.detail(), "Its only reader is 'reader'.");
-    // Its keys are checked like those of any section.
+    // Its keys are checked, as in any section.
     let quoted = "The key 'k' is in quotes in 'u:reader'.";
     assert_error(choose(&native("reader = [ 'k' = 1 ]"), "reader"), I, quoted);
 }

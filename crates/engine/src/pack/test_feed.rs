@@ -2,6 +2,8 @@
 //! timeline.
 
 use super::{Feed, LoadedSelection, Minibatch};
+use crate::testing::Recorder;
+use cntk_reader_core::format::loading::load;
 use cntk_reader_core::format::{Chunk, LeafChunk, Loaded};
 use cntk_reader_core::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
@@ -291,4 +293,15 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
 /// Returns the first component of each column of a dense stream with `size` values per sample.
 pub fn first_components(minibatch: &Minibatch, stream: usize, size: usize) -> Vec<f32> {
     floats(minibatch.streams[stream].block()).into_iter().step_by(size).collect()
+}
+
+/// Keys and samples of the sequences of the two chunks of [`recorded`].
+pub const RECORDED: &[&[(u64, u32)]] = &[&[(5, 2), (6, 2)], &[(7, 2)]];
+
+/// Returns a feed of the chunks `a0` and `a1` of a [`Recorder`] of [`RECORDED`].
+pub fn recorded(recorder: &Arc<Recorder>) -> TestFeed {
+    let lengths = [2, 2, 2].map(|samples| vec![Data { samples, ..Data::default() }]);
+    let mut feed = TestFeed::new(&recorder.streams[..1], lengths.to_vec(), 2, 1);
+    feed.chunks = [0, 1].map(|chunk| Some(load(recorder.clone(), chunk).expect("a chunk"))).to_vec();
+    feed
 }

@@ -4,14 +4,14 @@ use super::*;
 use crate::pack::Packing;
 use crate::pack::packer::output_streams;
 use crate::pack::test_feed::{
-    Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, info, parse, records,
+    Data, EXAMPLE, RECORDED, SequenceState, TestFeed, example_streams, first_components, info, parse,
+    recorded, records,
 };
 use crate::testing::{Recorder, logged};
 use cntk_reader_core::ErrorKind;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::AnyDeserializer;
-use cntk_reader_core::format::loading::load;
 use cntk_reader_core::stream::{ElementType, Ids, Storage};
 use cntk_reader_core::written::Written;
 
@@ -453,16 +453,6 @@ fn only_truncation_makes_streams_dense() {
     assert_eq!(output_streams(&streams, Packing::Sequence), streams);
     assert_eq!(output_streams(&streams, Packing::Frame), streams);
 }
-
-/// A feed of the two chunks `a0` and `a1` of a [`Recorder`], with the keys 5 and 6, and 7.
-fn recorded(recorder: &Arc<Recorder>) -> TestFeed {
-    let lengths = [2, 2, 2].map(|samples| vec![Data { samples, ..Data::default() }]);
-    let mut feed = TestFeed::new(&recorder.streams[..1], lengths.to_vec(), 2, 1);
-    feed.chunks = [0, 1].map(|chunk| Some(load(recorder.clone(), chunk).expect("a chunk"))).to_vec();
-    feed
-}
-
-const RECORDED: &[&[(u64, u32)]] = &[&[(5, 2), (6, 2)], &[(7, 2)]];
 
 #[test]
 fn sequences_are_prefetched_before_they_are_looked_up() {

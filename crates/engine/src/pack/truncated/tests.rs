@@ -3,12 +3,12 @@
 
 use super::*;
 use crate::pack::test_feed::{
-    Data, EXAMPLE, SequenceState, TestFeed, example_streams, first_components, floats, info, parse, records,
+    Data, EXAMPLE, RECORDED, SequenceState, TestFeed, example_streams, first_components, floats, info, parse,
+    recorded, records,
 };
 use crate::testing::Recorder;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::AnyDeserializer;
-use cntk_reader_core::format::loading::load;
 use cntk_reader_core::stream::{ElementType, Ids, Storage, UNKNOWN_DIMENSION};
 use cntk_reader_core::written::Written;
 
@@ -491,16 +491,6 @@ fn minibatches_fit_into_the_memory() {
     let (least, most) = (limits.iter().min().expect("limits"), limits.iter().max().expect("limits"));
     assert!(most - least <= 20_000, "{limits:?}");
 }
-
-/// Chunks `a0` and `a1` of a [`Recorder`], with sequences of two samples in each stream.
-fn recorded(recorder: &Arc<Recorder>) -> TestFeed {
-    let lengths = [2, 2, 2].map(|samples| vec![Data { samples, ..Data::default() }]);
-    let mut feed = TestFeed::new(&recorder.streams[..1], lengths.to_vec(), 2, 1);
-    feed.chunks = [0, 1].map(|chunk| Some(load(recorder.clone(), chunk).expect("a chunk"))).to_vec();
-    feed
-}
-
-const RECORDED: &[&[(u64, u32)]] = &[&[(5, 2), (6, 2)], &[(7, 2)]];
 
 #[test]
 fn invalid_sequence_may_fail_at_once() {

@@ -453,7 +453,7 @@ fn other_worker_continues_after_the_same_number_of_entries() {
         (1, "4 7; 10 1*; 4 7; 10*"),
         // A single worker's windows do not count sequences, so this one's numbers begin at 0.
         (5, "8 11; 1 4*; 7 10"),
-        // The last chunk has one sequence for this worker, and the end of the sweep is still to come.
+        // The last chunk has one sequence for this worker, before the end of the sweep.
         (10, "1 4*; 7 10"),
         (11, "1 4*; 7 10"),
     ] {

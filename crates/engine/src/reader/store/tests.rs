@@ -40,7 +40,7 @@ fn sorted(chunks: impl IntoIterator<Item = ChunkId>) -> Vec<ChunkId> {
     chunks
 }
 
-/// The chunks that are in the window, and those that are loading or were loaded ahead.
+/// The chunks in the window, and the chunks that are loading or were loaded ahead.
 fn state(store: &ChunkStore) -> (Vec<ChunkId>, Vec<ChunkId>) {
     let resident = (0..).zip(store.chunks().iter()).filter(|(_, chunk)| chunk.is_some());
     let resident = sorted(resident.map(|(chunk, _)| chunk));

@@ -89,7 +89,7 @@ fn restored_epoch_is_continued_first() {
     other.restore(&checkpoint).expect("a good checkpoint");
     assert_eq!(other.current_epoch(), Some((epoch.index(1), EpochState::Resumed)));
     assert!(!other.is_next_ready());
-    // The minibatch size of the call replaces that of the checkpoint.
+    // The call's minibatch size replaces the checkpoint's.
     let next = epoch.minibatch_size(3);
     assert_eq!(other.start_next_epoch(&next).expect("the checkpoint's epoch"), 1);
     assert_eq!(other.current_epoch(), Some((epoch.index(1), EpochState::Started)));

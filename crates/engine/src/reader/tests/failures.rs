@@ -1,4 +1,5 @@
-//! Errors while reading: which sequences are lost, which are read again, and what cancelling leaves.
+//! Errors while reading: which sequences are lost, which are read again, and the state after a
+//! cancelled call.
 
 use super::*;
 use cntk_reader_core::runtime::cancel::ended;
@@ -152,7 +153,7 @@ fn errors_of_prefetched_chunks_are_not_counted() {
     assert_eq!(source.counted(), 3);
 }
 
-/// The first minibatch of a window with a broken chunk fails, and those that need the chunk.
+/// The first minibatch of a window with a broken chunk fails, and so does each that needs the chunk.
 #[test]
 fn progress_counts_failed_minibatches() {
     let mut order = Vec::new();

@@ -38,7 +38,7 @@ pub struct Source {
     /// Facts about the source, and about its sequences.
     pub facts: SourceFacts,
     pub sequence_facts: SequenceFacts,
-    /// Numbers of sequences that are invalid, and of those that are skipped.
+    /// Numbers of the invalid sequences, and of the skipped ones.
     pub invalid: Vec<u64>,
     pub skipped: Vec<u64>,
     /// Fetched sequences that are invalid end reading in CNTK.

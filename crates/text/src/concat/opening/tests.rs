@@ -18,7 +18,7 @@ fn background<F: Format>(concat: &Concat<F>) -> &Arc<Background<F>> {
     &concat.opening.as_ref().expect("files that are opened ahead").0
 }
 
-/// Returns the last file in use, how many files were begun, and the bytes of those after the former.
+/// Returns the last file in use, the number of files begun, and the bytes of the files after it.
 fn reached<F: Format>(concat: &Concat<F>) -> (usize, usize, u64) {
     let state = background(concat).state.lock();
     (state.used, state.placed + state.opened.len(), state.ahead)

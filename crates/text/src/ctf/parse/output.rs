@@ -297,7 +297,7 @@ mod tests {
                 room.push(numbers.bytes());
             }
         }
-        // Sizes are those of whole pages.
+        // Sizes are multiples of a page.
         let kib: Vec<_> = room.iter().map(|bytes| bytes >> 10).collect();
         assert_eq!(kib[..4], [256, 512, 1024, 1280]);
         assert!(

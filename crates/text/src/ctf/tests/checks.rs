@@ -161,7 +161,8 @@ fn findings_are_in_their_lines_and_sequences() {
             (Severity::Warning, (63, 6, "", "3"), crowded, "A line has at most one sample of each stream"),
         ],
     );
-    // Two streams are too long in the second sequence, which is one error, and too short in another.
+    // Two streams are too long in the second sequence, which is one error, and too short in
+    // another.
     let text = "1 |x 1 2|s 1:1\n2 |x 1 2|x 1 2|s 1:1|s 2:1\n3 |x 1 2\n3 |s 1:1\n";
     let check = checked(text, |_| ());
     let found: Vec<_> = check
