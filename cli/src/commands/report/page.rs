@@ -5,6 +5,7 @@ use super::{Drawn, FINDINGS, Facts, charts, picture};
 use crate::output::{bytes, count, number};
 use cntk_reader::{Storage, StreamInfo};
 use cntk_reader_tools::inspect::{Finding, InspectedMember, Lengths, Sequence, SequenceData, Severity};
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 /// Number of bars of the lengths of sequences.
@@ -240,7 +241,7 @@ fn classes_of(classes: &Classes<'_>) -> String {
     let least = rows.iter().map(|row| row.1).min().unwrap_or(0);
     // Few classes stay in their order, so that gaps show.
     if rows.len() > CLASSES {
-        rows.sort_by(|one, other| other.1.cmp(&one.1));
+        rows.sort_by_key(|row| Reverse(row.1));
     }
     let most = rows.iter().map(|row| row.1).max().unwrap_or(0);
     let (number_of, more) = (number(rows.len() as u64), if classes.is_partial { " or more" } else { "" });
