@@ -21,9 +21,13 @@ PARTS = {
     "C and C++": ("reference/cpp", '<div class="contents"', r"cntk-reader: C and C\+\+: (.*)"),
     "Guide": ("", '<article class="md-content__inner md-typeset"', r"(.*) - cntk-reader"),
 }
+#: The tags after which pages of other generators get the bar.
+PLACES = {"Rust": r"<main[^>]*>", "C and C++": r'<div id="top">'}
+#: Parts of pages that nobody searches for: signs beside headings, and what rustdoc says of all types alike.
+OMITTED = ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
 
 BAR = """
-<div class="site-bar" data-pagefind-ignore>
+<div class="site-bar">
   <a href="{root}index.html">cntk-reader</a>
   <a href="{root}docs/guide/index.html">Guide</a>
   <a href="{root}reference/python.html">Python</a>
@@ -53,7 +57,7 @@ def main(rustdoc, site):
     run("mkdocs", "build", "--quiet", "--strict", "-f", HERE / "mkdocs.yml", "-d", site)
     for page in site.rglob("*.html"):
         prepare(page, site)
-    run("python", "-m", "pagefind", "--site", site)
+    run("python", "-m", "pagefind", "--site", site, "--exclude-selectors", OMITTED)
     # Links between pages of rustdoc, and between those of Doxygen, are their own.
     references = ["--exclude-path=reference/rust/", "--exclude-path=reference/cpp/"]
     run("lychee", "--offline", "--include-fragments=full", "--no-progress", f"--root-dir={site}", *references, site)
@@ -86,15 +90,17 @@ def prepare(page, site):
         return  # A page that only leads elsewhere.
     name = re.fullmatch(common, html.unescape(title[1]))
     name = html.escape(name[1] if name else html.unescape(title[1]))
+    weight = 2 if part == "Guide" else 1
     if part == "Guide" and path.startswith("reference/"):
         part = "Python"
     shown = name if part == "Guide" else f"{part}: {name}"
-    marks = f' data-pagefind-body data-pagefind-filter="part:{part}" data-pagefind-meta="title:{shown}"'
-    text = text.replace(element, element + marks, 1)
-    if part in ("Rust", "C and C++"):
+    marks = f' data-pagefind-body data-pagefind-weight="{weight}" data-pagefind-meta="title:{shown}"'
+    if not path.startswith("reference/rust/src/"):
+        text = text.replace(element, element + marks, 1)
+    if part in PLACES:
         root = "../" * path.count("/")
         text = text.replace("</head>", HEAD.format(root=root) + "</head>", 1)
-        text = re.sub(r"<body[^>]*>", lambda body: body[0] + BAR.format(root=root), text, count=1)
+        text = re.sub(PLACES[part], lambda tag: tag[0] + BAR.format(root=root), text, count=1)
     page.write_text(text)
 
 
