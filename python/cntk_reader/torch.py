@@ -1,5 +1,6 @@
 """A dataset for PyTorch: minibatches as tensors, from library threads or DataLoader workers.
 
+```python
 from torch.utils.data import DataLoader
 from cntk_reader.torch import Dataset
 
@@ -7,6 +8,7 @@ dataset = Dataset(source, minibatch_size=256)
 for epoch in range(10):
     for minibatch in dataset:          # or: DataLoader(dataset, batch_size=None, num_workers=2)
         train(minibatch["features"], minibatch["labels"])
+```
 
 It is fastest without workers: the library prefetches on its own threads. Workers help if
 ``convert`` is slow.
