@@ -32,6 +32,7 @@ from ._convert import (
     mlf_to_text,
     text_to_mlf,
 )
+from ._csv import from_csv
 from ._epoch import Epoch
 from ._errors import ReaderError, ReaderValueError
 from ._figures import Member, Memory, Progress, Sizes
@@ -58,6 +59,7 @@ from ._speech import (
     KaldiDeserializer,
     LatticeDeserializer,
 )
+from ._table import from_table
 from ._transform import Draw, ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
@@ -121,6 +123,8 @@ __all__ = [
     "WARNING",
     "compress",
     "from_arrays",
+    "from_csv",
+    "from_table",
     "get_threads",
     "htk_to_kaldi",
     "htk_to_numpy",

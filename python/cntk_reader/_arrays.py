@@ -235,6 +235,8 @@ def _check_frame(value: Any, array: npt.NDArray[Any]) -> None:
 
 def _columns(value: Any) -> _arrow.Column:
     """Returns pieces, lengths and categories of a value that is not a sparse matrix."""
+    if isinstance(value, _arrow.Column):
+        return value
     dtype = getattr(value, "dtype", None)
     categories = getattr(dtype, "categories", None)
     if categories is not None and (hasattr(value, "cat") or hasattr(value, "codes")):
@@ -330,6 +332,9 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     thread_safe = True
 
+    #: By stream, the values that its numbers stand for: see :func:`from_csv` and :func:`from_table`.
+    categories: dict[str, list[Any]]
+
     def __init__(
         self,
         arrays: Mapping[str, Samples],
@@ -339,6 +344,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         minibatch_stream: str | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        self.categories = {}
         if not arrays:
             raise ValueError("No arrays were given: from_arrays(x=values) has one stream, 'x'.")
         given = dict(lengths) if isinstance(lengths, Mapping) else dict.fromkeys(arrays, lengths)
@@ -383,6 +389,14 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self.has_text_keys = is_text(self._keys)
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
+
+    def __repr__(self) -> str:
+        kinds = []
+        for name, stream in self._streams.items():
+            shape = f" {tuple(stream.shape)}" if stream.shape else ""
+            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
+            kinds.append(f"{name}: {'sparse ' * stream.is_sparse}{stream.element}{shape}{classes}")
+        return f"{type(self).__name__}({self._count} sequences; {'; '.join(kinds)})"
 
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
