@@ -58,9 +58,18 @@ HEADING = "[...document.querySelectorAll('h1, .title')].some(heading => heading.
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files without a log."""
+    """Serves files without a log, many over one connection."""
+
+    protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
+        """Prints nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """A server from which the browser may turn away at any time."""
+
+    def handle_error(self, request, client_address):
         """Prints nothing."""
 
 
@@ -126,7 +135,7 @@ async def take_pictures(browser, base, folder):
 
 async def main(site, pictures):
     """Serves the site, opens its pages and searches."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}/"
     # Pages that lead elsewhere have no heading.
