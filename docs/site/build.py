@@ -24,7 +24,9 @@ PARTS = {
 #: The tags after which pages of other generators get the bar.
 PLACES = {"Rust": r"<main[^>]*>", "C and C++": r'<div id="top">'}
 #: Parts of pages that nobody searches for: signs beside headings, and what rustdoc says of all types alike.
-OMITTED = ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
+OMITTED = (
+    ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
+)
 
 BAR = """
 <div class="site-bar">
@@ -45,6 +47,7 @@ HEAD = """
 
 
 def main(rustdoc, site):
+    """Builds the site."""
     references = site.with_name("references")
     for folder in (references, site):
         shutil.rmtree(folder, ignore_errors=True)

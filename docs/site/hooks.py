@@ -26,7 +26,10 @@ def on_files(files, config):
     """Adds the repository's Markdown, and the files to which it links."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     pages = [path for path in listed.stdout.split() if not path.startswith(OMITTED) and (ROOT / path).exists()]
     for path in pages:

@@ -14,8 +14,15 @@ from pathlib import Path
 from playwright.async_api import async_playwright
 
 #: Without these, Chromium asks its vendor's servers for updates.
-FLAGS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+FLAGS = [
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
 #: Number of tabs.
 TABS = 2
 #: Size of a tab in which nobody looks at the page: drawing it takes longer than anything else.
@@ -29,21 +36,41 @@ SEARCHES = {
     "truncation": "docs/guide/",
 }
 #: Pages of which pictures are taken.
-SHOWN = ["index.html", "docs/guide/python.html", "docs/guide/sequences.html", "docs/performance.html",
-         "docs/images.html", "reference/python.html", "reference/torch.html", "reference/c.html",
-         "reference/rust/cntk_reader/index.html", "reference/rust/cntk_reader/struct.Reader.html",
-         "reference/cpp/index.html", "reference/cpp/cntk__reader_8h.html",
-         "reference/cpp/classcntk_1_1reader_1_1Reader.html", "include/cntk_reader.h.html"]
+SHOWN = [
+    "index.html",
+    "docs/guide/python.html",
+    "docs/guide/sequences.html",
+    "docs/performance.html",
+    "docs/images.html",
+    "reference/python.html",
+    "reference/torch.html",
+    "reference/c.html",
+    "reference/rust/cntk_reader/index.html",
+    "reference/rust/cntk_reader/struct.Reader.html",
+    "reference/cpp/index.html",
+    "reference/cpp/cntk__reader_8h.html",
+    "reference/cpp/classcntk_1_1reader_1_1Reader.html",
+    "include/cntk_reader.h.html",
+]
 
 
 HEADING = "[...document.querySelectorAll('h1, .title')].some(heading => heading.textContent.trim())"
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files without a log."""
+    """Serves files without a log, many over one connection."""
+
+    protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
-        pass
+        """Prints nothing."""
+
+
+class Server(ThreadingHTTPServer):
+    """A server from which the browser may turn away at any time."""
+
+    def handle_error(self, request, client_address):
+        """Prints nothing."""
 
 
 async def check(browser, base, names, problems):
@@ -56,7 +83,10 @@ async def check(browser, base, names, problems):
 
     tab.on("pageerror", lambda error: problem(f"JavaScript: {error}"))
     # A request is aborted when the tab goes on to the next page.
-    tab.on("requestfailed", lambda request: request.failure == "net::ERR_ABORTED" or problem(f"{request.url}: {request.failure}"))
+    tab.on(
+        "requestfailed",
+        lambda request: request.failure == "net::ERR_ABORTED" or problem(f"{request.url}: {request.failure}"),
+    )
     tab.on("response", lambda got: got.status < 400 or problem(f"{got.url}: status {got.status}"))
     tab.on("console", lambda line: line.type != "error" or problem(f"console: {line.text}"))
     while names:
@@ -104,7 +134,8 @@ async def take_pictures(browser, base, folder):
 
 
 async def main(site, pictures):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    """Serves the site, opens its pages and searches."""
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}/"
     # Pages that lead elsewhere have no heading.
