@@ -122,11 +122,12 @@ cargo xtask COMMAND [OPTIONS]
   soak                     eight readers in one process, random uses and faults: answers are checked, memory must not grow
       --minutes N          for how long (default 30)
       --seed S             seed of their actions (default: a different one each time)
-  dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, under target/dropin/<version>
+  dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, in target/dropin with the scripts that
+                           install them on machines without Rust
       --host VERSION       for this version of CNTK alone: 2.0.beta15 to 2.7
       check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
                            --originals: through CNTK's own modules, too
-      install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
+      install --libs DIR   builds them for the CNTK in DIR, and runs the script that puts them into its folder
                            --untried: also where they have never run (CNTK 2.5, 2.3, 2.2, 2.0rc3)
       restore --libs DIR   puts the originals back
   cntk-python [NAME ...]   compares reading and training in Python under real CNTK, which it installs under target/oracle: with

@@ -149,6 +149,11 @@ pub const ALL: &[Step] = &[
             packages::step(project, ORACLE, &["dropin"])
         },
     ),
+    step(
+        "operator",
+        "the scripts that install the modules without Rust, in made-up CNTKs, killed at each step",
+        dropin::operator::step,
+    ),
     step("old-cntk", "the same inside CNTK 2.0 to 2.4, where CNTK_OLD_HOST has one", |project| {
         packages::step(project, ORACLE, &["old-cntk"])
     }),
