@@ -5,7 +5,7 @@ use crate::arrow;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, bytes, number};
+use crate::output::{Output, SCHEMA, bytes, count};
 use crate::progress::Progress;
 use clap::ValueEnum;
 use cntk_reader::{ElementType, FileFormat, ReaderOptions};
@@ -436,6 +436,13 @@ impl Convert {
                 return Err(Failure::Usage(message));
             }
         };
+        if to == FileKind::Htk && self.script.is_none() {
+            let message = format!(
+                "Utterances of an HTK archive can only be found by their script. Say where to write it: --script {}",
+                self.output.with_extension("scp").display()
+            );
+            return Err(Failure::Usage(message));
+        }
         let needs_stream =
             matches!((from, to), (FileKind::Mlf, FileKind::Ctf) | (FileKind::Ctf, FileKind::Mlf));
         let stream = match &self.stream[..] {
@@ -481,7 +488,7 @@ impl Convert {
 impl Report {
     fn line(&self) -> String {
         let what = match self.sequences {
-            Some(count) => format!("{} sequences", number(count)),
+            Some(sequences) => count(sequences, "sequence"),
             None => bytes(self.bytes),
         };
         let digest = self.digest.as_ref().map_or_else(String::new, |digest| format!(", digest {digest}"));

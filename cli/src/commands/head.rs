@@ -4,7 +4,7 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::npy;
-use crate::output::{Output, SCHEMA};
+use crate::output::{self, Output, SCHEMA};
 use cntk_reader::{ElementType, Storage, StreamInfo};
 use cntk_reader_tools::convert::numpy_type;
 use cntk_reader_tools::inspect::{Number, Sequence, SequenceData, SequenceReader, Values};
@@ -238,15 +238,13 @@ impl Serialize for Floats<'_> {
     }
 }
 
-/// Maximum length of a line in characters; the width of the terminal is not known.
-const WIDTH: usize = 110;
-
 fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> std::io::Result<()> {
     let title = output.bold(&format!("sequence {}", sequence.number));
     let Some(data) = &sequence.streams else {
         return output.line(&format!("{title}  key {}  left out", sequence.key));
     };
     output.line(&format!("{title}  key {}", sequence.key))?;
+    let most = output::width();
     let width = streams.iter().map(|info| info.name.chars().count()).max().unwrap_or(0);
     for (info, data) in streams.iter().zip(data) {
         let samples = if data.samples == 1 { "sample" } else { "samples" };
@@ -258,19 +256,29 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
         };
         let comma = if info.storage == Storage::Dense { " " } else { ", " };
         let mut line = format!("  {:width$}  {} {samples}{comma}{form}:", info.name, data.samples);
+        // The length of the line up to the last value after which " ..." still fits.
+        let mut fits = line.len();
+        let mut length = line.chars().count();
         'samples: for sample in 0..data.samples {
-            line.push_str(if sample > 0 { " |" } else { "" });
+            let mut separator = if sample > 0 { " | " } else { " " };
             for place in data.places(sample) {
-                if line.chars().count() > WIDTH {
+                let mut word = separator.to_owned();
+                separator = " ";
+                if let Some(index) = data.indices.get(place) {
+                    let _ = write!(word, "{index}:");
+                }
+                if let Some(number) = data.values.number(place) {
+                    let _ = write!(word, "{number}");
+                }
+                length += word.len();
+                if length > most {
+                    line.truncate(fits);
                     line.push_str(" ...");
                     break 'samples;
                 }
-                line.push(' ');
-                if let Some(index) = data.indices.get(place) {
-                    let _ = write!(line, "{index}:");
-                }
-                if let Some(number) = data.values.number(place) {
-                    let _ = write!(line, "{number}");
+                line.push_str(&word);
+                if length + " ...".len() <= most {
+                    fits = line.len();
                 }
             }
         }

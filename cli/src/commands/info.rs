@@ -330,9 +330,17 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         ))?;
         if let Some(q) = &one.lengths {
             output.line(&format!(
-                "  samples of a sequence: mean {:.1}, min {}, 25 % {}, 50 % {}, 75 % {}, 90 % {}, 99 % {}, max {}",
-                q.mean, q.min, q.p25, q.p50, q.p75, q.p90, q.p99, q.max
+                "  samples of a sequence: mean {:.1}, min {}, max {}",
+                q.mean,
+                number(q.min.into()),
+                number(q.max.into())
             ))?;
+            if q.min != q.max {
+                output.line(&format!(
+                    "    at most {} in 25 % of the sequences, {} in 50 %, {} in 75 %, {} in 90 %, {} in 99 %",
+                    q.p25, q.p50, q.p75, q.p90, q.p99
+                ))?;
+            }
         }
         let memory = one.index.memory.map(|memory| format!("{} of memory", bytes(memory)));
         let cache = one.index.state.map(|state| match state {
@@ -356,11 +364,8 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         output.line("Samples and values are from a part of the data; --full reads everything.")?;
     }
     if report.errors + report.warnings > 0 {
-        let (errors, warnings) = (number(report.errors), number(report.warnings));
-        output.line(&format!(
-            "{errors} errors and {warnings} warnings: cntk-reader validate {}",
-            report.file
-        ))?;
+        let (errors, warnings) = (count(report.errors, "error"), count(report.warnings, "warning"));
+        output.line(&format!("{errors} and {warnings}: cntk-reader validate {}", report.file))?;
     }
     for Note { file, line, message, .. } in &report.notes {
         let file = file.as_deref().unwrap_or(&report.file);

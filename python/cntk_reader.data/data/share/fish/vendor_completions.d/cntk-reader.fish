@@ -152,7 +152,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l worker
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l rank -d 'The worker whose share is shown, from 0 [default: 0 if there is one worker]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l minibatch-size -d 'Minibatch size in samples' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l at -d 'Resume at this sample, counted from the start of sweep 0: the position in CNTK\'s checkpoints' -r
-complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -s n -d 'Number of sequences to list [default: all]' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -s n -d 'List this many sequences [default: a report on a terminal, elsewhere all sequences]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l svg -d 'Plot how well the order mixes the data, and report it' -r -F
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l threads -d 'Threads that load and parse [default: the CPUs that the process may use]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand order" -l reader -d 'The reader to use if a configuration has several, by the keys that lead to it: train.reader' -r
