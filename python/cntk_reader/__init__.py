@@ -2,6 +2,7 @@
 
 The arrays are NumPy arrays and SciPy matrices.
 
+```python
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
 streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
@@ -9,6 +10,7 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), minibatch_siz
     for epoch in source.epochs(10):
         for minibatch in epoch:
             train(minibatch["features"].array, minibatch["labels"].csr)
+```
 """
 
 from . import _native

@@ -7,6 +7,7 @@ and never per sequence.
 from __future__ import annotations
 
 import copy
+import mmap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
@@ -36,9 +37,8 @@ _WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
 #: The options of :func:`from_arrays`.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 
-#: Limits of the library: samples of a sequence, class indices, int64 values.
+#: Limits of the library: samples of a sequence, int64 values.
 _MOST_LENGTH = 2**32 - 1
-_MOST_INDEX = 2**31 - 1
 _MOST = 2**63 - 1
 
 Lengths = Union[Sequence[int], Array, None]
@@ -121,6 +121,11 @@ class _Dense(_Column):
         return samples.astype(self.element, copy=False)
 
 
+def _is_mapped(array: npt.NDArray[Any]) -> bool:
+    """Returns whether an array is a mapped file."""
+    return isinstance(array, np.memmap) or isinstance(array.base, (np.memmap, mmap.mmap))
+
+
 class _Ids(_Column):
     is_sparse = True
     element = np.dtype(np.float32)
@@ -134,9 +139,27 @@ class _Ids(_Column):
         if size is None:
             raise ValueError("The number of classes is not known: pass it as the second argument of one_hot.")
         self.shape = (size,)
+        begin = 0
+        for piece in pieces:
+            # Mapped files are checked when they are read.
+            if len(piece) and not _is_mapped(piece):
+                self._check(piece, begin)
+            begin += len(piece)
         #: Ones for the samples of a chunk, and offsets of samples with one value each, shared by
         #: all chunks.
         self.filled = np.ones(0, np.float32), np.zeros(1, np.int32)
+
+    def _check(self, ids: npt.NDArray[Any], begin: int) -> None:
+        """Refuses classes that do not exist; ``begin`` is the number of the first sample."""
+        size = self.shape[0]
+        if int(ids.min()) >= 0 and int(ids.max()) < size:
+            return
+        place = int(np.argmax((ids < 0) | (ids >= size)))
+        hint = " Fill unknown classes, or leave them out." if int(ids[place]) < 0 else ""
+        hint = " Do the classes count from 1?" if int(ids[place]) == size else hint
+        raise ValueError(
+            f"Sample {begin + place} has the class {int(ids[place])}, but classes go from 0 to {size - 1}.{hint}"
+        )
 
     def take(self, begin: int, end: int) -> Csr:
         """Returns samples ``begin`` to ``end`` in the form that the library takes."""
@@ -146,8 +169,8 @@ class _Ids(_Column):
         if count > len(ones):
             self.filled = ones, offsets = np.ones(count, np.float32), np.arange(count + 1, dtype=np.int32)
         ids = self.cut(begin, end)
-        if ids.dtype.kind == "u" and ids.dtype.itemsize == 8 and len(ids) and int(ids.max()) > _MOST_INDEX:
-            raise ValueError(f"The index {int(ids.max())} is too large: the vectors have {self.shape[0]} values.")
+        if any(map(_is_mapped, self.pieces)):
+            self._check(ids, begin)
         if ids.dtype not in (np.int32, np.int64):
             ids = ids.astype(np.int32 if ids.dtype.itemsize < 4 else np.int64)
         return Csr(ones[:count], ids, offsets[: count + 1], (count, self.shape[0]))
@@ -256,6 +279,8 @@ def _columns(value: Any) -> _arrow.Column:
             "sample."
         )
     if isinstance(value, (list, tuple)):
+        if value and all(isinstance(item, (int, float)) for item in value):
+            raise TypeError("A list of numbers was given for a stream: pass an array, np.array(numbers).")
         raise TypeError(
             "A list was given for a stream. Join sequences to one array, and pass the number of samples of each: "
             "x=np.concatenate(sequences), lengths=[len(sequence) for sequence in sequences]."
@@ -263,6 +288,11 @@ def _columns(value: Any) -> _arrow.Column:
     array = _plain(value)
     if hasattr(value, "iloc") or hasattr(value, "dtypes"):
         _check_frame(value, array)
+    if array.dtype.kind in "SU" and array.ndim:
+        raise TypeError(
+            "Texts cannot be read as samples. Make them classes, classes, ids = np.unique(texts, return_inverse=True), and pass "
+            "one_hot(ids, len(classes)); from_table does this for the columns of a table."
+        )
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise TypeError(
             f"{type(value).__name__} with values of the type {array.dtype} cannot be read as an array of samples."

@@ -70,9 +70,11 @@ class Epoch(_native.Steps):
     which tqdm treats as unknown. The number of ``samples`` is known as soon as the data are
     indexed:
 
+    ```python
     with tqdm(total=epoch.samples) as bar:
         for minibatch in epoch:
             bar.update(epoch.delivered - bar.n)
+    ```
     """
 
     #: Number of the epoch, from 0.

@@ -438,9 +438,11 @@ class MinibatchSource(OpenReader):
     ) -> Iterator[Epoch]:
         """Iterates over the remaining ones of the first ``stop`` epochs; without ``stop``, forever.
 
+        ```python
         for epoch in source.epochs(10):
             for minibatch in epoch:
                 train(minibatch)
+        ```
 
         An epoch is a sweep over the data, or ``samples`` of all workers, and has its own order.
         Epochs count from 0. The loop begins with the epoch after the latest one, and after

@@ -1,11 +1,13 @@
 """A loader for JAX: minibatches as arrays, distributed among processes.
 
+```python
 from cntk_reader.jax import Loader
 
 loader = Loader(source, minibatch_size=256)
 for epoch in range(10):
     for minibatch in loader:
         state = step(state, minibatch["features"], minibatch["labels"])
+```
 
 Its state methods are those of Grain's iterators.
 """

@@ -1,11 +1,13 @@
 """A dataset for PyTorch: minibatches as tensors, from library threads or DataLoader workers.
 
+```python
 from cntk_reader.torch import Dataset
 
 dataset = Dataset(source, minibatch_size=256)
 for epoch in range(10):
     for minibatch in dataset:          # or: in dataset.loader(num_workers=2)
         train(minibatch["features"], minibatch["labels"])
+```
 
 It is fastest without workers: the library prefetches on its own threads. Workers help if
 ``convert`` is slow.

@@ -301,15 +301,26 @@ class Kinds(unittest.TestCase):
             ("at least 1", lambda: from_arrays(x=x, chunk_size=0)),
             ("'x': complex64 .*|Values of the type complex64|type complex64", lambda: from_arrays(x=np.zeros(3, "c8"))),
             ("'x': A list was given", lambda: from_arrays(x=[x, x])),
-            ("cannot be read as an array", lambda: from_arrays(x=np.array(["a", "b"]))),
+            ("A list of numbers was given.*np.array", lambda: from_arrays(x=[1, 2.5])),
+            ("Texts cannot be read as samples", lambda: from_arrays(x=np.array(["a", "b"]))),
+            ("cannot be read as an array", lambda: from_arrays(x=np.array([None, 1]))),
+            (
+                "'x': Sample 1 has the class -1, .* from 0 to 2. Fill",
+                lambda: from_arrays(x=one_hot(np.array([0, -1]), 3)),
+            ),
+            ("Sample 2 has the class 3, .*count from 1", lambda: from_arrays(x=one_hot(np.array([1, 2, 3]), 3))),
             ("number of classes is not known", lambda: from_arrays(x=one_hot(np.arange(3)))),
             ("one integer per sample", lambda: from_arrays(x=one_hot(x, 3))),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 work()
-        with MinibatchSource(from_arrays(x=one_hot(np.array([0, 9]), 3))) as source:
-            with self.assertRaisesRegex(ReaderError, "index 9, but a sample has 3 values"):
-                list(next_epoch(source, 5))
+        with tempfile.NamedTemporaryFile() as file:
+            # Mapped files are checked when they are read.
+            mapped = np.memmap(file.name, np.int32, "w+", shape=(4,))
+            mapped[:] = [0, 1, 9, 0]
+            with MinibatchSource(from_arrays(x=one_hot(mapped, 3))) as source:
+                with self.assertRaisesRegex(ReaderError, "Sample 2 has the class 9"):
+                    list(next_epoch(source, 5))
 
     def test_data_freed_with_the_source(self):
         values = np.zeros((4, 2), np.float32)

@@ -42,6 +42,10 @@ pub enum Tool {
     Emulator,
     /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
     RustWithSources,
+    /// Makes the reference of the C and C++ headers.
+    Doxygen,
+    /// A browser without a screen.
+    Chromium,
 }
 
 /// Programs, and Debian's packages, of the shells that have completions.
@@ -83,6 +87,8 @@ impl Tool {
             Tool::CrossRust => "Rust for aarch64 (with rustup: rustup target add aarch64-unknown-linux-gnu)",
             Tool::Emulator => "QEMU's emulator for programs of aarch64",
             Tool::RustWithSources => "Rust with the sources of its standard library, and its sanitizers",
+            Tool::Doxygen => "Doxygen",
+            Tool::Chromium => "Chromium",
         }
     }
 
@@ -106,6 +112,9 @@ impl Tool {
             Tool::CrossRust => &["rustc-web", "libstd-rust-web-dev", "libstd-rust-web-dev:arm64"],
             Tool::Emulator => &["qemu-user"],
             Tool::RustWithSources => &RUST_PACKAGES,
+            Tool::Doxygen => &["doxygen"],
+            // Ubuntu's package is a snap, which a container cannot install.
+            Tool::Chromium => &["chromium"],
         }
     }
 
@@ -137,6 +146,8 @@ impl Tool {
             Tool::CrossCxx => on_path(&format!("{}g++", cross::PREFIX)).is_some(),
             Tool::CrossRust => cross::rustc(project).is_some(),
             Tool::Emulator => cross::emulator().is_some(),
+            Tool::Doxygen => on_path("doxygen").is_some(),
+            Tool::Chromium => on_path("chromium").is_some(),
             Tool::RustWithSources => {
                 let files = [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY];
                 on_path(CLANG_OF_RUST).is_some() && files.iter().all(|file| Path::new(file).exists())

@@ -12,6 +12,7 @@ mod consumers;
 mod coverage;
 mod deny;
 mod differences;
+mod docs_site;
 mod fmt;
 mod guide;
 mod header;
@@ -146,6 +147,7 @@ cargo xtask COMMAND [OPTIONS]
   trust [NAME ...]         runs the commands that verify the library's promises, those that take seconds or those named, and
                            writes their figures into docs/trust.md
       --all                everything, which takes hours
+  docs                     the documentation site under target/site: the Markdown, the references of Python, Rust, C and C++, one search
   header                   writes the C headers in include/ from the Rust code
   api                      writes the list of the Rust library's public items, xtask/api/cntk_reader.txt
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
@@ -176,6 +178,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "mutants" => mutants::command(project, parser),
         "coverage" => no_more(&mut parser).and_then(|()| coverage::command(project)),
         "soak" => soak::command(project, parser),
+        "docs" => no_more(&mut parser).and_then(|()| docs_site::command(project)),
         "dropin" => modules::command(project, parser),
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),

@@ -3,8 +3,8 @@
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, api, attack, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
-    repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
+    abi, api, attack, build, consumers, deny, differences, docs_site, fmt, guide, header, layers, lint,
+    python_tests, repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
 use examples::{csharp, demo, ends, images, mpi, speech};
@@ -94,6 +94,9 @@ pub const ALL: &[Step] = &[
     ),
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
+    step("site", "the documentation site: its pages in a browser, its links, its search", |project| {
+        with_luxuries(project, &[Tool::Doxygen, Tool::Chromium], docs_site::step)
+    }),
     step("api", "the public API of the Rust library is the committed one", api::step),
     short("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))

@@ -1,10 +1,12 @@
 """Runs programs written for CNTK's Python package: the names of ``cntk.io`` in CNTK 2.7.
 
+```python
 import cntk_reader.cntk as cntk_io                       # instead of: import cntk.io as cntk_io
 
 source = cntk_io.MinibatchSource([deserializer], randomize=False, max_sweeps=1)
 minibatch = source.next_minibatch(64)
 minibatch[source.streams.features].data.asarray()
+```
 
 New programs should use :mod:`cntk_reader` itself. This is a thin layer over it, whose sources have
 the same members.
