@@ -364,6 +364,8 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     #: By stream, the values that its numbers stand for: see :func:`from_csv` and :func:`from_table`.
     categories: dict[str, list[Any]]
+    #: Whether float64 was asked for, and does not follow the source's precision.
+    keeps_types = False
 
     def __init__(
         self,
@@ -420,6 +422,14 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 
+    def __repr__(self) -> str:
+        kinds = []
+        for name, stream in self._streams.items():
+            shape = f" {tuple(stream.shape)}" if stream.shape else ""
+            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
+            kinds.append(f"{name}: {'sparse ' * stream.is_sparse}{stream.element}{shape}{classes}")
+        return f"{type(self).__name__}({self._count} sequences; {'; '.join(kinds)})"
+
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
     ) -> npt.NDArray[np.uint32] | None:
@@ -449,7 +459,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         """Returns this deserializer for a source of this ``precision``, which float64 values
         follow."""
         wide = [name for name, stream in self._streams.items() if stream.element == np.float64]
-        if precision == "double" or not wide:
+        if precision == "double" or self.keeps_types or not wide:
             return self
         narrow = copy.copy(self)
         narrow._streams = {name: copy.copy(stream) for name, stream in self._streams.items()}
@@ -460,14 +470,6 @@ class ArrayDeserializer(ComposableUserDeserializer):
     def with_sequences(self) -> dict[str, bool]:
         """Returns for each stream whether it has sequences of several samples."""
         return {name: offsets is not None for name, offsets in self._offsets.items()}
-
-    def __repr__(self) -> str:
-        streams = []
-        for name, stream in self._streams.items():
-            kind = f"sparse {stream.element}" if stream.is_sparse else str(stream.element)
-            of = f" of {len(self.categories[name])} categories" if name in self.categories else ""
-            streams.append(f"{name} {stream.shape} {kind}{of}, {stream.samples} samples")
-        return f"<{type(self).__name__}: {self._count} sequences of {'; '.join(streams)}>"
 
     def stream_infos(self) -> list[StreamInformation]:
         """Returns the streams, in the order of the arrays."""

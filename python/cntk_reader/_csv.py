@@ -143,7 +143,7 @@ def from_csv(
     deserializer = ArrayDeserializer(
         arrays, lengths=lengths, keys=texts, minibatch_stream=minibatch_stream, chunk_size=chunk_size
     )
-    deserializer.categories = table.categories
+    deserializer.categories, deserializer.keeps_types = table.categories, True
     return deserializer
 
 

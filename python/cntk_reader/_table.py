@@ -93,7 +93,7 @@ def from_table(
         minibatch_stream=minibatch_stream,
         chunk_size=chunk_size,
     )
-    deserializer.categories = made.categories
+    deserializer.categories, deserializer.keeps_types = made.categories, True
     return deserializer
 
 

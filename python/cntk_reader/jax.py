@@ -155,6 +155,14 @@ class Loader(Generic[Item]):
                 self._converter.bind(self._source)
         return self._source
 
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0, that the next iteration delivers.
+
+        After :meth:`set_state` it is the interrupted epoch, or the one after a finished epoch.
+        """
+        return self.source._next_number(self._samples) if self._next is None else self._next
+
     @explained("loader.set_epoch(3)", epoch=WHOLE)
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration deliver this epoch, from 0, instead of the one that follows."""

@@ -172,8 +172,8 @@ class Kinds(unittest.TestCase):
             self.assertEqual(joined, values.reshape(-1, 2, *values.shape[1:]).tolist())
 
     def test_types_are_kept(self):
-        wider = {"int8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-        for kind in ("bool", *wider, "uint8", "int16", "int32", "int64", "float16", "float32", "float64"):
+        wider = {"int8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64", "float64": "float32"}
+        for kind in ("bool", *wider, "uint8", "int16", "int32", "int64", "float16", "float32"):
             rows = np.random.default_rng(1).integers(0, 2 if kind == "bool" else 100, (40, 3)).astype(kind)
             expected = rows.astype(wider.get(kind, kind))
             for options in ({}, {"truncation_length": 2}, {"frame_mode": True}):
@@ -195,6 +195,17 @@ class Kinds(unittest.TestCase):
                             packed.append(values)
                     found = np.concatenate(packed)
                     self.assertEqual(sorted(found.tolist()), sorted(expected.tolist()))
+
+    def test_float64_follows_precision(self):
+        rows = np.random.default_rng(1).random((5, 3))
+        for given in (rows, sp.csr_matrix(rows)):
+            data = from_arrays(x=given)
+            for precision, kind in (("double", np.float64), ("float", np.float32)):
+                source = MinibatchSource(data, randomize=False, precision=precision)
+                self.assertEqual(source.streams["x"].dtype, kind)
+                values = source.next_minibatch(5)["x"].asarray()[0]
+                self.assertEqual(values.dtype, kind)
+                np.testing.assert_array_equal(values, rows.astype(kind))
 
     def test_fill_values_must_fit_the_type(self):
         data = from_arrays(x=np.arange(3, dtype=np.uint8), lengths=[1, 2])

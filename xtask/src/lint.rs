@@ -17,8 +17,13 @@ const STYLED: [&str; 4] = ["python", "examples", "attack", "docs/site"];
 const TYPED: [&str; 2] = ["python/cntk_reader", "examples"];
 
 /// Files that are checked against PyTorch and JAX themselves.
-const WITH_TORCH: [&str; 3] =
-    ["python/cntk_reader/torch.py", "python/cntk_reader/jax.py", "examples/distributed"];
+const WITH_TORCH: [&str; 5] = [
+    "python/cntk_reader/torch.py",
+    "python/cntk_reader/_torch_batches.py",
+    "python/cntk_reader/_torch_items.py",
+    "python/cntk_reader/jax.py",
+    "examples/distributed",
+];
 
 /// Runs the tools.
 pub fn step(project: &Project) -> Result<Tally> {
