@@ -249,7 +249,7 @@ class Converter(Generic[Tensor]):
         indices, offsets, weights, sequence_offsets = stream.bags(self.index)
         begins = offsets[sequence_offsets[:-1]].astype(self.index)
         if weights is None:
-            weights = np.ones(len(indices), cast("npt.DTypeLike", stream.info.dtype))
+            weights = np.ones(len(indices), stream.info.dtype)
         return {
             name: self.from_array(indices),
             f"{name}_offsets": self.from_array(begins),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
 from ._errors import ReaderValueError, state_error
+from ._rules import TABLE, Rule
 from ._rules import state as whole_state
 from ._types import Json
 
@@ -119,6 +121,23 @@ class Epoch(_native.Steps):
 
     def __repr__(self) -> str:
         return f"<Epoch {self.index} of {self.samples or 'unknown'} samples>"
+
+
+def _is_state(name: str, value: object) -> object:
+    if isinstance(value, (str, os.PathLike)):
+        raise TypeError(
+            f"{name} must be a state, not a text or a path, {value!r}: pass the result of state_dict(), loaded from your file, "
+            "or the bytes of a checkpoint, pathlib.Path(...).read_bytes()."
+        )
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dictionary from state_dict(), or the bytes of a checkpoint, not {value!r}.")
+    return TABLE(name, value)
+
+
+#: The rule of a state.
+STATE: Rule = _is_state
 
 
 class SourceState(NamedTuple):

@@ -11,6 +11,7 @@ from . import _native
 from ._configuration import CBFDeserializer, Value
 from ._epoch import (
     ONE_SWEEP,
+    STATE,
     UNLIMITED_SAMPLES,
     UNLIMITED_SWEEPS,
     Epoch,
@@ -73,21 +74,6 @@ def _reopened(
     return source
 
 
-def _is_state(name: str, value: object) -> object:
-    if isinstance(value, (str, os.PathLike)):
-        raise TypeError(
-            f"{name} must be a state, not a text or a path, {value!r}: pass the result of state_dict(), loaded from your file, "
-            "or the bytes of a checkpoint, pathlib.Path(...).read_bytes()."
-        )
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return value
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a dictionary from state_dict(), or the bytes of a checkpoint, not {value!r}.")
-    return TABLE(name, value)
-
-
-#: The rule of a state.
-STATE: Rule = _is_state
 _SHARE: dict[str, Rule] = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
 _LIMITS: dict[str, Rule] = {
     "max_samples": Maybe(Whole(0, ONE_SWEEP - 1)),

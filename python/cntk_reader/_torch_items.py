@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from multiprocessing.reduction import ForkingPickler
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -128,7 +128,7 @@ class Copies:
             self._finish_first()
 
 
-def copied(value: object, device: torch.device, pin: Callable[[torch.Tensor], torch.Tensor]) -> object:
+def copied(value: Any, device: torch.device, pin: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Returns the value with its tensors on the device. ``pin`` copies a tensor to pinned memory."""
     if isinstance(value, torch.Tensor):
         is_strided = value.layout == torch.strided
@@ -139,7 +139,7 @@ def copied(value: object, device: torch.device, pin: Callable[[torch.Tensor], to
     if isinstance(value, Mapping):
         return {key: copied(item, device, pin) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(copied(item, device, pin) for item in value))
+        return type(value)(*[copied(item, device, pin) for item in value])
     if isinstance(value, (list, tuple)):
         return type(value)([copied(item, device, pin) for item in value])
     return value

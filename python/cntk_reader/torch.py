@@ -200,11 +200,9 @@ class Dataset(IterableDataset[Item]):
     def __repr__(self) -> str:
         given = self._given if self._source is None else self._source
         if not isinstance(given, MinibatchSource):
-            given = getattr(given, "__name__", type(given).__name__)
-        size = self._minibatch_size
-        if size is None and isinstance(given, MinibatchSource):
-            size = given.minibatch_size
-        return f"<Dataset: minibatches of {size or '?'} samples from {given!r}>"
+            return f"<Dataset: minibatches of {self._minibatch_size or '?'} samples from a function>"
+        size = self._minibatch_size or given.minibatch_size or "?"
+        return f"<Dataset: minibatches of {size} samples from {given!r}>"
 
     def __bool__(self) -> bool:
         # Not by `len`, which is not always known.
@@ -314,18 +312,16 @@ class Dataset(IterableDataset[Item]):
             )
         # Choose the epoch now, while all workers of the loop start, rather than on the first
         # minibatch.
-        source, mark, is_over = self.source, (info.seed - info.id) & ((1 << 39) - 1), False
-        if self._loaded_by is None:
-            epoch = self._next = self._follow(mark, info.id)
-        else:
-            span, _, is_over_now = source._current()
-            if self._next is not None or span is None:
-                epoch = self._next = self._next or 0
-            else:
-                epoch, is_over = span.number, is_over_now
-        self._loaded_by = None
+        source, mark = self.source, (info.seed - info.id) & ((1 << 39) - 1)
+        loaded, self._loaded_by = self._loaded_by is not None, None
+        span, _, is_over = source._current()
+        if loaded and self._next is None and span is not None:
+            self._rounds[info.id % _MOST_WORKERS] = mark << 24 | span.number
+            # Nothing is left of this worker's share: others may still have data of the epoch.
+            return iter(()) if is_over else self._read()
+        epoch = self._next = (self._next or 0) if loaded else self._follow(mark, info.id)
         self._rounds[info.id % _MOST_WORKERS] = mark << 24 | epoch
-        return iter(()) if is_over else self._read()
+        return self._read()
 
     def _follow(self, mark: int, worker: int) -> int:
         """Returns the epoch of a new loop: the one of workers already in the loop, or else the next

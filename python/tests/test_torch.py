@@ -177,17 +177,21 @@ class EndOfEpoch(WithFile):
                 self.assertEqual(flat(other), expected)
 
     @unittest.skipIf(StatefulDataLoader is None, "torchdata is not installed")
-    def test_stateful_loader_without_workers(self):
-        def loader():
-            return StatefulDataLoader(self.dataset(), batch_size=None)
-
-        first = loader()
-        for _ in first:
-            state = first.state_dict()
-        expected = flat(first)
-        other = loader()
-        other.load_state_dict(pickle.loads(pickle.dumps(state)))
-        self.assertEqual(flat(other), expected)
+    def test_stateful_loader(self):
+        """With workers, torchdata first ends the loop in which the state was saved."""
+        for workers, options in ((0, {}), (1, {}), (2, {"persistent_workers": True})):
+            with self.subTest(workers=workers, **options):
+                first = StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers, **options)
+                for _ in first:
+                    inside = pickle.loads(pickle.dumps(first.state_dict()))
+                after = pickle.loads(pickle.dumps(first.state_dict()))
+                expected = [flat(first), flat(first)]
+                for state in (inside, after):
+                    other = StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers, **options)
+                    other.load_state_dict(state)
+                    if workers and state is inside:
+                        self.assertEqual(flat(other), [])
+                    self.assertEqual([flat(other), flat(other)], expected)
 
 
 class Lengths(WithFile):
@@ -283,7 +287,7 @@ class Described(WithFile):
         dataset = Dataset(open_source(self.path), 30)
         expected = r"<Dataset: minibatches of 30 samples from <MinibatchSource: x \(1,\) float32; 600 samples, 200 sequences, \d+ chunks>>"
         self.assertRegex(repr(dataset), expected)
-        self.assertEqual(repr(Dataset(open_source)), "<Dataset: minibatches of ? samples from 'open_source'>")
+        self.assertEqual(repr(Dataset(open_source)), "<Dataset: minibatches of ? samples from a function>")
 
 
 class States(WithFile):

@@ -20,13 +20,14 @@ from typing import Any
 
 from .. import _source
 from .._configuration import STREAMS, CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs, Value
+from .._epoch import STATE
 from .._explain import declares, explained
 from .._images import Base64ImageDeserializer, ImageDeserializer
 from .._minibatch import StreamInformation as _StreamInformation
 from .._process import ERROR, INFO, WARNING
 from .._recipe import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, AnyDeserializer
 from .._rules import ERRORS, FLAG, PATH, POSITIVE, SEED, TEXT, WHOLE, Is, Maybe, Whole, Within
-from .._source import STATE, State
+from .._source import State
 from .._speech import HTKFeatureDeserializer, HTKMLFBinaryDeserializer, LatticeDeserializer
 from .._speech import HTKMLFDeserializer as _HTKMLFDeserializer
 from .._user import UserDeserializer
