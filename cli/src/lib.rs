@@ -3,7 +3,7 @@
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`progress`] shows the progress of long commands, [`exit`] defines the exit
+//! writes results, [`import`] handles files of other formats, [`progress`] shows the progress of long commands, [`exit`] defines the exit
 //! codes.
 
 mod args;
@@ -11,6 +11,7 @@ mod args;
 mod arrow;
 mod commands;
 mod exit;
+mod import;
 mod input;
 mod npy;
 mod open;

@@ -398,7 +398,7 @@ fn exit_codes_say_what_is_wrong() {
     tool.file("a.ctf", DIGITS);
     for (arguments, exit, text) in [
         (&["info", "nothing.ctf"][..], 3, "nothing.ctf"),
-        (&["info", "table.csv"], 1, "CSV"),
+        (&["validate", "table.csv"], 1, "CSV"),
         (&["info", "broken.cntk"], 2, "no closing"),
         (&["info"], 2, "Usage"),
         (&["info", "a.ctf", "--format", "xml"], 2, "possible values"),

@@ -2,6 +2,7 @@
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::import::{self, PreviewArgs};
 use crate::input::{Checked, FoundStreams, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
@@ -25,6 +26,7 @@ Examples:
   cntk-reader info train.ctf --config      a configuration that reads the file
   cntk-reader info feats.scp labels.mlf    features and labels, joined by key
   cntk-reader info digits.cntk             what is in the files of a configuration
+  cntk-reader info table.csv               the streams that 'convert' would make of a table
   cntk-reader info train.ctf --format json | jq .deserializers[0].streams")]
 pub struct Info {
     /// A configuration, or one or several data files
@@ -38,6 +40,9 @@ pub struct Info {
     /// Read everything, even if there is an index
     #[arg(long)]
     full: bool,
+
+    #[command(flatten)]
+    import: PreviewArgs,
 }
 
 /// The result.
@@ -141,6 +146,13 @@ impl From<WindowUse> for Window {
 const SAMPLE: u64 = 32 << 20;
 
 pub fn run(options: &Info, global: &Global) -> Outcome {
+    if let Some((path, kind)) = import::only(&options.files, &options.import)? {
+        if options.config {
+            let message = "--config makes a configuration for data that a reader reads. Convert the file first: cntk-reader convert";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        return import::info(&path, kind, &options.import, global);
+    }
     let input = Input::of_files(&options.files, global)?;
     let mut output = Output::new(global, Form::Table);
     let wants_all = options.full || options.config || input.format == FileFormat::Cbf;
