@@ -28,6 +28,8 @@ OMITTED = (
     ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
 )
 
+SCRIPT = re.compile(r'<script src="([^"]*/trait\.impl/[^"]*)"[^>]*></script>')
+
 BAR = """
 <div class="site-bar">
   <a href="{root}index.html">cntk-reader</a>
@@ -100,6 +102,12 @@ def prepare(page, site):
     marks = f' data-pagefind-body data-pagefind-weight="{weight}" data-pagefind-meta="title:{shown}"'
     if not path.startswith("reference/rust/src/"):
         text = text.replace(element, element + marks, 1)
+    if part == "C and C++" and 'class="title"' not in text:
+        # Doxygen's alphabetical lists have no heading.
+        text = text.replace(element, f'<div class="header"><div class="title">{name}</div></div>{element}', 1)
+    if part == "Rust":
+        # rustdoc asks for the implementors of traits from crates without pages.
+        text = SCRIPT.sub(lambda tag: tag[0] if (page.parent / tag[1]).exists() else "", text)
     if part in PLACES:
         root = "../" * path.count("/")
         text = text.replace("</head>", HEAD.format(root=root) + "</head>", 1)
