@@ -23,10 +23,14 @@ PARTS = {
 }
 #: The tags after which pages of other generators get the bar.
 PLACES = {"Rust": r"<main[^>]*>", "C and C++": r'<div id="top">'}
+#: Pages that would stand before those that explain.
+UNSEARCHED = ("benches/", "reference/rust/src/")
 #: Parts of pages that nobody searches for: signs beside headings, and what rustdoc says of all types alike.
 OMITTED = (
     ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
 )
+
+SCRIPT = re.compile(r'<script src="([^"]*/trait\.impl/[^"]*)"[^>]*></script>')
 
 BAR = """
 <div class="site-bar">
@@ -93,13 +97,19 @@ def prepare(page, site):
         return  # A page that only leads elsewhere.
     name = re.fullmatch(common, html.unescape(title[1]))
     name = html.escape(name[1] if name else html.unescape(title[1]))
-    weight = 2 if part == "Guide" else 1
+    weight = 1 if part in PLACES else 4 if path.startswith("docs/guide/") else 2
     if part == "Guide" and path.startswith("reference/"):
         part = "Python"
     shown = name if part == "Guide" else f"{part}: {name}"
     marks = f' data-pagefind-body data-pagefind-weight="{weight}" data-pagefind-meta="title:{shown}"'
-    if not path.startswith("reference/rust/src/"):
+    if not path.startswith(UNSEARCHED):
         text = text.replace(element, element + marks, 1)
+    if part == "C and C++" and 'class="title"' not in text:
+        # Doxygen's alphabetical lists have no heading.
+        text = text.replace(element, f'<div class="header"><div class="title">{name}</div></div>{element}', 1)
+    if part == "Rust":
+        # rustdoc asks for the implementors of traits from crates without pages.
+        text = SCRIPT.sub(lambda tag: tag[0] if (page.parent / tag[1]).exists() else "", text)
     if part in PLACES:
         root = "../" * path.count("/")
         text = text.replace("</head>", HEAD.format(root=root) + "</head>", 1)

@@ -154,7 +154,7 @@ async def main(site, pictures):
                 problems.append(f"the search for {word} finds nothing in {wanted}")
         await browser.close()
     if problems:
-        sys.exit("\n".join(problems[:50] + [f"{len(problems)} problems"]))
+        sys.exit("\n".join(problems[:100] + [f"{len(problems)} problems"]))
     print(f"{len(names)} pages, {len(SEARCHES)} searches")
 
 
