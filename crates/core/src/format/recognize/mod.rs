@@ -332,7 +332,7 @@ impl FileFormat {
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
             FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
                 "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
-                 a deserializer of your own."
+                 ‹table_reader›."
             }
             FileFormat::LibSvm => {
                 "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0; for a ranking (qid), write \
@@ -346,7 +346,7 @@ impl FileFormat {
                 "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"
             }
             FileFormat::Json | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Hdf5 => {
-                "Convert it to CNTK's text format first, or read it with a deserializer of your own."
+                "Convert it to CNTK's text format first, or read it with ‹columns_reader›."
             }
             FileFormat::Gzip => {
                 "Give it a name that ends in '.gz': it is then unpacked into the cache folder and read."
