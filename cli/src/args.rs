@@ -7,6 +7,7 @@ use crate::commands::head::{Head, Sample};
 use crate::commands::index::Index;
 use crate::commands::info::Info;
 use crate::commands::order::Order;
+use crate::commands::report::Report;
 use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -77,6 +78,7 @@ pub enum Command {
     Convert(Convert),
     Bench(Bench),
     Order(Order),
+    Report(Report),
     Completions(Completions),
     Man(Man),
 }

@@ -59,6 +59,7 @@ fn execute(args: &Args) -> u8 {
         Command::Convert(options) => commands::convert::run(options, global),
         Command::Bench(options) => commands::bench::run(options, global),
         Command::Order(options) => commands::order::run(options, global),
+        Command::Report(options) => commands::report::run(options, global),
         Command::Completions(options) => commands::generate::completions(options),
         Command::Man(options) => commands::generate::man(options),
     };

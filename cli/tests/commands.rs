@@ -5,6 +5,7 @@ mod common;
 
 use common::{data, run, tool};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -298,15 +299,40 @@ fn bench_prints_a_table() {
 }
 
 #[test]
-fn completions_and_man_pages_are_generated() {
+fn completions_and_man_pages_of_the_wheel_are_up_to_date() {
+    let share = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/cntk_reader.data/data/share");
+    let advice = "`cargo xtask share` writes it";
     let folder = tempfile::tempdir().expect("a folder");
-    for shell in ["bash", "zsh", "fish"] {
+    for (shell, path) in [
+        ("bash", "bash-completion/completions/cntk-reader"),
+        ("zsh", "zsh/site-functions/_cntk-reader"),
+        ("fish", "fish/vendor_completions.d/cntk-reader.fish"),
+    ] {
         let (code, text, _) = run(folder.path(), &["completions", shell]);
         assert!(code == 0 && text.contains("convert") && text.contains("one-hot"), "{shell}");
+        let kept = std::fs::read_to_string(share.join(path)).expect(path);
+        assert!(kept == text, "{path} is out of date: {advice}");
     }
     assert_eq!(run(folder.path(), &["man", "pages/man1"]).0, 0);
-    let page =
-        |name: &str| std::fs::read_to_string(folder.path().join("pages/man1").join(name)).expect("a page");
-    assert!(page("cntk-reader.1").contains("Exit codes"));
-    assert!(page("cntk-reader-convert.1").contains("Examples"));
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    let (made, kept) = (folder.path().join("pages/man1"), share.join("man/man1"));
+    assert_eq!(names(&made), names(&kept), "{advice}");
+    for name in names(&made) {
+        let page = std::fs::read_to_string(made.join(&name)).expect("a page");
+        for section in ["DESCRIPTION", "ENVIRONMENT", "SEE ALSO"] {
+            assert!(
+                page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
+                "{name}: {section}"
+            );
+        }
+        let kept = std::fs::read_to_string(kept.join(&name)).expect("a page");
+        assert!(kept == page, "{name} is out of date: {advice}");
+    }
+    let page = |name: &str| std::fs::read_to_string(made.join(name)).expect("a page");
+    assert!(page("cntk-reader.1").contains("EXIT STATUS"));
+    assert!(page("cntk-reader-convert.1").contains("EXAMPLES"));
 }

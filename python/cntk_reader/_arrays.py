@@ -6,6 +6,7 @@ and never per sequence.
 
 from __future__ import annotations
 
+import copy
 import mmap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Union
@@ -202,7 +203,7 @@ class _Sparse:
         offsets = self.matrix.indptr[begin : end + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         values, indices = self.matrix.data[first:last], self.matrix.indices[first:last]
-        return Csr(values, indices, offsets - offsets[0], (end - begin, self.shape[0]))
+        return Csr(values.astype(self.element, copy=False), indices, offsets - offsets[0], (end - begin, self.shape[0]))
 
 
 def _check_offsets(indptr: npt.NDArray[Any], rows: int, entries: int) -> None:
@@ -452,6 +453,29 @@ class ArrayDeserializer(ComposableUserDeserializer):
         made: npt.NDArray[np.int64] = np.unique(np.append(bounds, self._count)).astype(np.int64)
         return made
 
+    def in_precision(self, precision: str) -> ArrayDeserializer:
+        """Returns this deserializer for a source of this ``precision``, which float64 values
+        follow."""
+        wide = [name for name, stream in self._streams.items() if stream.element == np.float64]
+        if precision == "double" or not wide:
+            return self
+        narrow = copy.copy(self)
+        narrow._streams = {name: copy.copy(stream) for name, stream in self._streams.items()}
+        for name in wide:
+            narrow._streams[name].element = np.dtype(np.float32)
+        return narrow
+
+    def with_sequences(self) -> dict[str, bool]:
+        """Returns for each stream whether it has sequences of several samples."""
+        return {name: offsets is not None for name, offsets in self._offsets.items()}
+
+    def __repr__(self) -> str:
+        streams = []
+        for name, stream in self._streams.items():
+            kind = f"sparse {stream.element}" if stream.is_sparse else str(stream.element)
+            streams.append(f"{name} {stream.shape} {kind}, {stream.samples} samples")
+        return f"<{type(self).__name__}: {self._count} sequences of {'; '.join(streams)}>"
+
     def stream_infos(self) -> list[StreamInformation]:
         """Returns the streams, in the order of the arrays."""
         return [
@@ -519,8 +543,9 @@ def from_arrays(
     Each array holds the samples of all sequences, one after the other:
 
     * NumPy, or anything that ``np.asarray`` takes without a copy: shape (samples, *shape of a
-      sample), floats, integers or bool. The stream has the array's type, except that int8 becomes
-      int16, uint16 int32, uint32 and uint64 int64, chunk by chunk
+      sample), floats, integers or bool. The stream has the array's type, except that float64
+      becomes float32 unless the source has ``precision="double"``, int8 becomes int16, uint16
+      int32, uint32 and uint64 int64, chunk by chunk
     * a SciPy CSR matrix with one row per sample: a sparse stream
     * :func:`one_hot` of integers: a sparse stream of words or classes
     * a pandas column; categories become one-hot vectors

@@ -169,18 +169,52 @@ class LoaderState(NamedTuple):
         return {"next": self.next, "source": cast("dict[str, Json]", self.source)}
 
     @classmethod
-    def decode(cls, state: Mapping[str, Any]) -> LoaderState:
-        """Returns the inverse of :meth:`encode`."""
+    def decode(cls, state: Mapping[str, Any], owner: str) -> LoaderState:
+        """Returns the inverse of :meth:`encode`, for a ``Dataset`` or ``Loader``."""
+        refuse_foreign(state, owner)
         try:
             index = state["next"]
             return cls(None if index is None else int(index), dict(state["source"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise _no_state("a dataset or loader", error) from error
+            raise _no_state(f"a {owner}", error) from error
+
+
+#: Classes with states, their remedies elsewhere, and keys by which their states are recognized.
+_KINDS = (
+    ("StatefulDataLoader", "Load it with load_state_dict of that loader.", ("_iterator_finished",)),
+    (
+        "Dataset or Loader",
+        "Load it with load_state_dict of the Dataset, or set_state of the Loader; or pass state['source'] to a MinibatchSource.",
+        ("next", "source"),
+    ),
+    (
+        "MinibatchSource",
+        "Load it with source.load_state_dict(state), dataset.source in a Dataset.",
+        ("version", "checkpoint"),
+    ),
+    (
+        "CNTK MinibatchSource",
+        "It does not contain epochs: load it into a MinibatchSource.",
+        ("minibatchSourcePosition",),
+    ),
+)
+
+
+def refuse_foreign(state: Mapping[str, object], owner: str) -> None:
+    """Refuses the state of another class than ``owner``, and says what to do with it."""
+    for kind, remedy, keys in _KINDS:
+        if all(key in state for key in keys):
+            if owner not in kind.split():
+                raise _checkpoint_error(f"This is the state of a {kind}, but was given to a {owner}. {remedy}")
+            return
 
 
 def _no_state(of: str, error: Exception) -> ReaderValueError:
     reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-    message = f"This is not a state of {of}: {reason}. Pass the unchanged result of state_dict()."
+    return _checkpoint_error(f"This is not a state of {of}: {reason}. Pass the unchanged result of state_dict().")
+
+
+def _checkpoint_error(message: str) -> ReaderValueError:
     failure = ReaderValueError(message)
     failure.kind, failure.message = "checkpoint", message
     return failure

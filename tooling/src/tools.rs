@@ -28,6 +28,8 @@ pub enum Tool {
     Mpi,
     /// A compiler and a runtime for C#.
     Mono,
+    /// bash, zsh and fish.
+    Shells,
     /// abidw and abidiff.
     Abigail,
     /// The other C++ compiler.
@@ -41,6 +43,9 @@ pub enum Tool {
     /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
     RustWithSources,
 }
+
+/// Programs, and Debian's packages, of the shells that have completions.
+pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 const CLANG_FORMAT_VERSION: u32 = 14;
 
@@ -71,6 +76,7 @@ impl Tool {
             Tool::Binutils => "binutils (nm, readelf)",
             Tool::Mpi => "Open MPI",
             Tool::Mono => "Mono (mcs, mono)",
+            Tool::Shells => "bash, zsh and fish",
             Tool::Abigail => "abigail-tools (abidw, abidiff)",
             Tool::Clang => "Clang",
             Tool::CrossCxx => "a C++ compiler for aarch64",
@@ -93,6 +99,7 @@ impl Tool {
             Tool::Binutils => &["binutils"],
             Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
             Tool::Mono => &["mono-mcs", "mono-runtime"],
+            Tool::Shells => &SHELLS,
             Tool::Abigail => &["abigail-tools"],
             Tool::Clang => &["clang"],
             Tool::CrossCxx => &["g++-aarch64-linux-gnu"],
@@ -124,6 +131,7 @@ impl Tool {
             // options.
             Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
+            Tool::Shells => SHELLS.iter().all(|name| on_path(name).is_some()),
             Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
             Tool::Clang => on_path("clang++").is_some(),
             Tool::CrossCxx => on_path(&format!("{}g++", cross::PREFIX)).is_some(),

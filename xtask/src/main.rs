@@ -27,6 +27,7 @@ mod reproducible;
 mod rust_tests;
 mod sanitize;
 mod schedules;
+mod shells;
 mod shipped;
 mod soak;
 mod steps;
@@ -148,6 +149,8 @@ cargo xtask COMMAND [OPTIONS]
   header                   writes the C headers in include/ from the Rust code
   api                      writes the list of the Rust library's public items, xtask/api/cntk_reader.txt
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
+  share                    writes the tool's manual pages and completions, which the wheel installs, under
+                           python/cntk_reader.data
   fmt                      formats Rust and C++ code
 
   -v, --verbose            with every command: shows the output of the programs it runs
@@ -181,6 +184,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
         "api" => no_more(&mut parser).and_then(|()| api::command(project)),
         "abi" => no_more(&mut parser).and_then(|()| abi::command(project)),
+        "share" => no_more(&mut parser).and_then(|()| shells::share(project)),
         "fmt" => no_more(&mut parser).and_then(|()| fmt::command(project)),
         "help" => {
             console::print(format_args!("{HELP}"));

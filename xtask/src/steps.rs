@@ -4,7 +4,7 @@
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
     abi, api, attack, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
-    repository, rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
+    repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
 use examples::{csharp, demo, ends, images, mpi, speech};
@@ -100,6 +100,9 @@ pub const ALL: &[Step] = &[
     }),
     short("rust", "Rust tests: units, golden records, integration", rust_tests::step),
     short("tool", "the command-line tool: its commands, in a pipe", rust_tests::tool),
+    step("shells", "completions in bash, zsh and fish, on a pseudo-terminal", |project| {
+        with_luxuries(project, &[Tool::Shells], shells::step)
+    }),
     apart("python-lint", "style and types of the Python package", lint::step),
     apart(
         "torch",

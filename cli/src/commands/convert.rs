@@ -88,11 +88,11 @@ pub struct Convert {
     no_verify: bool,
 
     /// For HTK and Kaldi archives: the script to write, which lists their utterances
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     script: Option<String>,
 
     /// For labels: the list of states, if lines have no class numbers
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     states: Option<String>,
 }
 

@@ -96,7 +96,7 @@ pub fn sample(options: &Sample, global: &Global) -> Outcome {
 
 /// Draws `count` distinct numbers below `all` uniformly (Floyd's algorithm), or returns all of them
 /// if there are no more.
-fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
+pub(super) fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
     let mut state = seed;
     // SplitMix64.
     let mut next = || {
@@ -201,7 +201,7 @@ impl Serialize for Samples<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut samples = serializer.serialize_seq(Some(self.0.samples))?;
         for number in 0..self.0.samples {
-            let range = range(self.0, number);
+            let range = self.0.places(number);
             let values = Floats(&self.0.values, range.clone());
             match self.0.offsets.is_empty() {
                 true => samples.serialize_element(&values)?,
@@ -238,17 +238,6 @@ impl Serialize for Floats<'_> {
     }
 }
 
-/// The range of the values of a sample.
-fn range(data: &SequenceData, sample: usize) -> std::ops::Range<usize> {
-    match data.offsets.is_empty() {
-        true => {
-            let size: usize = data.shape.iter().product();
-            sample * size..(sample + 1) * size
-        }
-        false => data.offsets[sample] as usize..data.offsets[sample + 1] as usize,
-    }
-}
-
 /// Maximum length of a line in characters; the width of the terminal is not known.
 const WIDTH: usize = 110;
 
@@ -271,7 +260,7 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
         let mut line = format!("  {:width$}  {} {samples}{comma}{form}:", info.name, data.samples);
         'samples: for sample in 0..data.samples {
             line.push_str(if sample > 0 { " |" } else { "" });
-            for place in range(data, sample) {
+            for place in data.places(sample) {
                 if line.chars().count() > WIDTH {
                     line.push_str(" ...");
                     break 'samples;

@@ -14,6 +14,7 @@ use cntk_reader_engine::pack::plain::PlainSequence;
 use cntk_reader_engine::reader::build::{self, Extensions};
 use cntk_reader_engine::reader::settings::ReaderSettings;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads sequences by their numbers, which count from 0 in the order of the data.
@@ -274,6 +275,17 @@ impl SequenceReader {
 }
 
 impl SequenceData {
+    /// Returns the positions of the values of a sample.
+    pub fn places(&self, sample: usize) -> Range<usize> {
+        match self.offsets.is_empty() {
+            true => {
+                let size: usize = self.shape.iter().product();
+                sample * size..(sample + 1) * size
+            }
+            false => self.offsets[sample] as usize..self.offsets[sample + 1] as usize,
+        }
+    }
+
     /// Copies a plain view.
     fn of(view: SequenceView<'_>, info: &StreamInfo) -> Result<SequenceData> {
         let values = Values::of(view.values, info.element)?;
