@@ -420,14 +420,6 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 
-    def __repr__(self) -> str:
-        kinds = []
-        for name, stream in self._streams.items():
-            shape = f" {tuple(stream.shape)}" if stream.shape else ""
-            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
-            kinds.append(f"{name}: {'sparse ' * stream.is_sparse}{stream.element}{shape}{classes}")
-        return f"{type(self).__name__}({self._count} sequences; {'; '.join(kinds)})"
-
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
     ) -> npt.NDArray[np.uint32] | None:
@@ -473,7 +465,8 @@ class ArrayDeserializer(ComposableUserDeserializer):
         streams = []
         for name, stream in self._streams.items():
             kind = f"sparse {stream.element}" if stream.is_sparse else str(stream.element)
-            streams.append(f"{name} {stream.shape} {kind}, {stream.samples} samples")
+            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
+            streams.append(f"{name} {stream.shape} {kind}{classes}, {stream.samples} samples")
         return f"<{type(self).__name__}: {self._count} sequences of {'; '.join(streams)}>"
 
     def stream_infos(self) -> list[StreamInformation]:

@@ -117,7 +117,7 @@ impl Found {
 
 /// Returns the entries of a folder in the order of their names, without hidden ones.
 fn listed(folder: &Path) -> Result<Vec<DirEntry>> {
-    let failed = |cause| Error::io("Error listing the folder", &shown(folder), cause);
+    let failed = |cause: std::io::Error| Error::io("Error listing the folder", &shown(folder), &cause);
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
