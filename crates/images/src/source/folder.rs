@@ -147,10 +147,12 @@ mod tests {
         let root = folder.path().display().to_string();
         for name in names {
             let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            if !name.ends_with('/') {
-                std::fs::write(path, "").expect("a file");
+            if name.ends_with('/') {
+                std::fs::create_dir_all(path).expect("a folder");
+                continue;
             }
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, "").expect("a file");
         }
         assert!(is_folder(&root));
         let map = map_of_folder(&root, label_dim).map_err(|error| error.to_string())?;
@@ -164,7 +166,6 @@ mod tests {
             ["b/2.JPG", "b/10.png", "a/x/y.webp", "a/notes.txt", "a/.hidden.png", "c/", "d/1.bmp", "README"];
         let expected = ["a/x/y.webp\t0", "b/10.png\t1", "b/2.JPG\t1", "d/1.bmp\t3"];
         let expected: Vec<String> = expected.map(str::to_owned).to_vec();
-        // The last path component of `c/` is empty, so that only the folder is made.
         assert_eq!(lines(&names, 4), Ok(expected));
     }
 
