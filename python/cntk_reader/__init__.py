@@ -39,6 +39,7 @@ from ._epoch import Epoch
 from ._errors import ReaderError, ReaderValueError
 from ._figures import Member, Memory, Progress, Sizes
 from ._files import FileSystem, RemoteFile, compress, mount, unmount
+from ._folder import Normalize, from_folder
 from ._forms import Bags, Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._images import (
     Base64ImageDeserializer,
@@ -99,6 +100,7 @@ __all__ = [
     "Memory",
     "Minibatch",
     "MinibatchSource",
+    "Normalize",
     "NumpyDeserializer",
     "Packed",
     "PackedIndices",
@@ -126,6 +128,7 @@ __all__ = [
     "compress",
     "from_arrays",
     "from_csv",
+    "from_folder",
     "from_table",
     "get_threads",
     "htk_to_kaldi",

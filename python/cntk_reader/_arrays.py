@@ -422,14 +422,6 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 
-    def __repr__(self) -> str:
-        kinds = []
-        for name, stream in self._streams.items():
-            shape = f" {tuple(stream.shape)}" if stream.shape else ""
-            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
-            kinds.append(f"{name}: {'sparse ' * stream.is_sparse}{stream.element}{shape}{classes}")
-        return f"{type(self).__name__}({self._count} sequences; {'; '.join(kinds)})"
-
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
     ) -> npt.NDArray[np.uint32] | None:
@@ -470,6 +462,14 @@ class ArrayDeserializer(ComposableUserDeserializer):
     def with_sequences(self) -> dict[str, bool]:
         """Returns for each stream whether it has sequences of several samples."""
         return {name: offsets is not None for name, offsets in self._offsets.items()}
+
+    def __repr__(self) -> str:
+        streams = []
+        for name, stream in self._streams.items():
+            kind = f"sparse {stream.element}" if stream.is_sparse else str(stream.element)
+            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
+            streams.append(f"{name} {stream.shape} {kind}{classes}, {stream.samples} samples")
+        return f"<{type(self).__name__}: {self._count} sequences of {'; '.join(streams)}>"
 
     def stream_infos(self) -> list[StreamInformation]:
         """Returns the streams, in the order of the arrays."""

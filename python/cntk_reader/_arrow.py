@@ -99,9 +99,10 @@ class _Owned(Generic[Struct]):
     def __init__(self, struct: Struct) -> None:
         self.struct: Struct = struct
 
-    def __del__(self) -> None:
+    # A default, because the module may be gone when the interpreter ends.
+    def __del__(self, addressof: Callable[[Any], int] = ctypes.addressof) -> None:
         if self.struct.release:
-            self.struct.release(ctypes.addressof(self.struct))
+            self.struct.release(addressof(self.struct))
 
 
 class _View:

@@ -18,7 +18,7 @@ from ._configuration import (
     transform_sections,
 )
 from ._explain import explained
-from ._rules import FLAG, PATH, POSITIVE, SEED, SMALL, Either, Items, Maybe, Real, Rule, Text, Whole
+from ._rules import FLAG, PATH, POSITIVE, SEED, SMALL, TEXT, Either, Items, Maybe, Real, Rule, Text, Whole
 from ._transform import Transform
 
 Range = Union[float, tuple[float, float]]
@@ -308,16 +308,17 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     max_pixels=Maybe(POSITIVE),
     reproducible_transforms=FLAG,
     transpose=FLAG,
+    classes=Maybe(Items(TEXT)),
 )
 @dataclass(frozen=True, repr=False)
 class ImageDeserializer(Described):
-    """Images in files or zip files, which a map file lists with their classes.
+    """Images in files or zip files, which a map file lists with their classes, or in a folder.
 
     ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label",
     1000)}``. As in CNTK, a Transpose follows the given transforms, so arrays are (channel, row,
     column); ``transpose=False`` omits it.
 
-    * ``filename``: the map file
+    * ``filename``: the map file, or a folder with a folder for each class: see :func:`from_folder`
     * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``.
       ``StreamDef("draw")`` delivers the seven numbers of a :class:`Draw` for each image: the part
       of it that the transforms show
@@ -326,6 +327,7 @@ class ImageDeserializer(Described):
     * ``max_pixels``: maximum columns times rows of an image to decode
     * ``reproducible_transforms``: random transforms depend only on their seed, the sweep and the
       sequence
+    * ``classes``: names of the classes, for the program; :func:`from_folder` sets them
     """
 
     filename: Path
@@ -335,6 +337,7 @@ class ImageDeserializer(Described):
     max_pixels: int | None = None
     reproducible_transforms: bool = False
     transpose: bool = True
+    classes: tuple[str, ...] | None = None
 
     def section(self) -> Section:
         """Returns the section's keys and values."""

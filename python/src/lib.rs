@@ -19,6 +19,7 @@ mod forms;
 mod given;
 mod interrupt;
 mod minibatch;
+mod normalize;
 mod options;
 mod process;
 mod source;

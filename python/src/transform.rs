@@ -3,6 +3,7 @@
 //! `cntk_reader._transform` calls the methods of the user's object and checks their results: see
 //! its functions `described` and `applied`.
 
+use crate::normalize::{Normalize, Numbers};
 use crate::{callback, given};
 use bytemuck::Pod;
 use cntk_reader_core::Result;
@@ -24,6 +25,8 @@ pub struct PyTransform {
     object: Py<PyAny>,
     /// Held during calls, unless several threads may call the object concurrently.
     turn: Option<Mutex<()>>,
+    /// Replaces the object's methods, if it is a transform of the package.
+    native: Option<Normalize>,
 }
 
 /// Width, height, channels, type of the values (0: bytes, 1: float, 2: double), and whether the
@@ -44,7 +47,13 @@ impl PyTransform {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Arc<PyTransform>> {
         let is_thread_safe = object.getattr("thread_safe")?.is_truthy()?;
         let turn = (!is_thread_safe).then(Mutex::default);
-        Ok(Arc::new(PyTransform { object: object.clone().unbind(), turn }))
+        let numbers = object.getattr_opt("_numbers")?;
+        let numbers: Option<Numbers> = numbers.map(|numbers| numbers.extract()).transpose()?.flatten();
+        Ok(Arc::new(PyTransform {
+            object: object.clone().unbind(),
+            turn,
+            native: numbers.map(Normalize::new),
+        }))
     }
 
     /// Shows the object to the garbage collector.
@@ -84,6 +93,9 @@ fn copied<T: Element + Pod>(array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
 
 impl UserTransform for PyTransform {
     fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
+        if let Some(native) = &self.native {
+            return native.result(image);
+        }
         static DESCRIBED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         self.call("result", |py, user| {
             let described = DESCRIBED.import(py, MODULE, "described")?.call1((user, described(image)))?;
@@ -98,12 +110,19 @@ impl UserTransform for PyTransform {
         })
     }
 
+    fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
+        self.native.as_ref().and_then(|native| native.shape(before))
+    }
+
     fn apply(&self, image: &mut Image, random: u64) -> Result<()> {
         let drawn = Drawn::whole(image.width, image.height);
         self.apply_drawn(image, random, &drawn)
     }
 
     fn apply_drawn(&self, image: &mut Image, random: u64, drawn: &Drawn) -> Result<()> {
+        if let Some(native) = &self.native {
+            return native.apply(image, random);
+        }
         static APPLIED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let info = image.info();
         let after = check_info(self.result(info)?)?;

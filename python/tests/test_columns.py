@@ -55,7 +55,7 @@ class Arrow(unittest.TestCase):
         data = from_table(table)
         self.assertEqual(sequences(data), self.EXPECTED)
         self.assertEqual(data.categories, {"label": ["cat", "dog"], "words": ["a", "b", "c"]})
-        self.assertIn("x: float32;", repr(data))
+        self.assertIn("x () float32,", repr(data))
         many = pa.concat_tables([table.slice(0, 1), table.slice(1)])
         for same in (many, pa.RecordBatchReader.from_batches(table.schema, many.to_batches()), table.to_batches()[0]):
             self.assertEqual(sequences(from_table(same)), self.EXPECTED)

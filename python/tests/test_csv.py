@@ -55,7 +55,10 @@ class Streams(Csv):
             price=("int64", [100, 200, 50]),
         )
         self.assertEqual(data.categories, {"city": ["Bonn", "Köln"]})
-        self.assertIn("3 sequences; rooms: int64; area: float32; city: int64 of 2 categories", repr(data))
+        self.assertIn(
+            "3 sequences of rooms () int64, 3 samples; area () float32, 3 samples; city () int64 of 2 categories",
+            repr(data),
+        )
 
     def test_groups_and_the_rest(self):
         path = self.file(HOUSES)

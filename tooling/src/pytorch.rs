@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// PyTorch's dependencies include about 5 GB of unused GPU libraries.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
 /// Installed as well, if possible. Tests report what is missing.
-const OPTIONAL: [&str; 2] = ["torchdata", "jax"];
+const OPTIONAL: [&str; 3] = ["torchdata", "jax", "datasets"];
 /// Installed in the long form as well.
 const LONG: [&str; 1] = ["ray[train]"];
 /// Minimum free disk space for the installation, in bytes.

@@ -21,7 +21,7 @@ const INDEX: &str = "README.md";
 const MESSAGES: &str = "troubleshooting.md";
 
 /// Pages that need PyTorch; the step `torch` runs them.
-pub const WITH_TORCH: [&str; 2] = ["models.md", "distributed.md"];
+pub const WITH_TORCH: [&str; 3] = ["models.md", "recipes.md", "distributed.md"];
 
 /// Commands that take longer than this are listed.
 const SLOW: Duration = Duration::from_secs(5);
@@ -105,16 +105,26 @@ fn pages(project: &Project) -> Result<Vec<String>> {
     Ok(pages)
 }
 
-/// Runs the blocks of a page in order. Returns the number of commands.
+/// Runs the blocks of a page in order. Returns the number of commands; those that need a Python
+/// package that is not installed are skipped.
 fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
     // The output of the previous block.
     let mut printed: Option<String> = None;
-    let mut passed = 0;
+    let (mut passed, mut skipped, mut is_left_out) = (0, Tally::default(), false);
     shell.enter(&shell.folder)?;
     for block in blocks(text) {
         let place = format!("{FOLDER}/{page}, line {}", block.line);
+        let missing = needed(&block).filter(|module| !shell.has_module(module));
         printed = match (block.language, printed) {
+            ("sh", _) if missing.is_some() => {
+                let module = missing.unwrap_or_default();
+                skipped = skipped.and(Tally::skipped(format!("{place}: {module} is not installed"))?);
+                is_left_out = true;
+                None
+            }
+            ("text", None) if is_left_out => None,
             ("sh", _) => {
+                is_left_out = false;
                 passed += 1;
                 let clock = Instant::now();
                 let printed = shell.run(block.text).with_context(|| place.clone())?;
@@ -138,7 +148,12 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
             }
         };
     }
-    Tally::passed(passed)
+    Ok(Tally::passed(passed)?.and(skipped))
+}
+
+/// Returns the Python module that a command needs: `<!-- needs: NAME -->` before its block.
+fn needed<'a>(block: &Block<'a>) -> Option<&'a str> {
+    block.before.rsplit_once("<!-- needs: ")?.1.split(" -->").next()
 }
 
 /// Returns the file name for a block: the last "as `NAME`" in the paragraph above, which ends with
@@ -180,6 +195,11 @@ impl Shell<'_> {
         Ok(std::fs::write(self.state("place"), folder.as_os_str().as_encoded_bytes())?)
     }
 
+    /// Returns whether Python finds a module.
+    fn has_module(&self, module: &str) -> bool {
+        self.run(&format!("python3 -c 'import {module}'")).is_ok()
+    }
+
     /// Runs commands. Returns their standard output.
     fn run(&self, commands: &str) -> Result<String> {
         let (variables, place) = (self.state("variables"), self.state("place"));
@@ -201,6 +221,13 @@ impl Shell<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn needed_modules_come_from_comments() {
+        let module = |document| needed(&blocks(document)[0]);
+        assert_eq!(module("Text.\n\n<!-- needs: datasets -->\n\n```sh\npython3 a.py\n```"), Some("datasets"));
+        assert_eq!(module("Text.\n\n```sh\npython3 a.py\n```\n\n<!-- needs: datasets -->"), None);
+    }
 
     #[test]
     fn file_names_come_from_the_paragraph_above() {

@@ -57,6 +57,8 @@ pub const NAMED: &[Named] = &[
     row("base64_type", Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer")),
     row("several_files", Phrase("'file = (a.ctf:b.ctf)', of HTK 'scpFile = (a.scp:b.scp)'"), Phrase("'add_file', of HTK 'add_scp_file'"), Phrase("'AddFile', of HTK 'AddScpFile'"), Phrase("'filename=[\"a.ctf\", \"b.ctf\"]', of HTK 'scp=[\"a.scp\", \"b.scp\"]'")),
     row("a_deserializer", Phrase("an element to 'deserializers'"), Phrase("a deserializer to the builder"), Phrase("a deserializer to the list"), Phrase("a deserializer to the list")),
+    row("table_reader", Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("'from_csv' or 'from_arrays'")),
+    row("columns_reader", Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("pandas or pyarrow and 'from_table'")),
     // Of one stream.
     row("dense", Fixed("format = \"dense\""), Method("dense"), Method("Dense"), Fixed("is_sparse=False")),
     row("sparse", Fixed("format = \"sparse\""), Method("sparse"), Method("Sparse"), Fixed("is_sparse=True")),

@@ -229,8 +229,7 @@ impl Diagnostics for FileImages {
     }
 
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
-        let line = u64::from(self.line(sequence.chunk)) + 1;
-        Location::in_file(self.shared.map.file(), None, Some(line))
+        self.shared.map.location(self.line(sequence.chunk))
     }
 
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
@@ -415,7 +414,7 @@ impl Origin for MapImages {
 
     fn locate(&self, line: u64, error: Error) -> Error {
         let key = self.corpus.text_of(self.map.key(line as u32));
-        error.in_file(self.map.file()).in_line(line + 1).for_key(key)
+        self.map.locate(line as u32, error).for_key(key)
     }
 
     fn lasting_number(&self, key: SequenceKey) -> u64 {

@@ -1,9 +1,9 @@
 //! Map files: one line per image, `[key TAB] path TAB label`.
 
 use super::number::{CNumber, unsigned};
-use super::paths;
+use super::{folder, paths};
 use cntk_reader_core::corpus::Corpus;
-use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::error::{ExceptionClass, Location};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::format::check::{Finding, Severity};
 use cntk_reader_core::memory::room;
@@ -19,6 +19,8 @@ pub(super) struct Map {
     /// Path of the file as written in the configuration.
     file: String,
     text: Vec<u8>,
+    /// The file is a folder of images, so the lines are not those of a file.
+    is_folder: bool,
     lines: Vec<Line>,
     /// The keys of the lines; `None` if each key is the line number.
     keys: Option<Vec<SequenceKey>>,
@@ -40,7 +42,15 @@ struct Line {
 impl Map {
     /// Reads a map file. Every line must be valid: errors are reported here, not when an image is
     /// needed (CNTK 2.7).
+    ///
+    /// A folder stands for the map of the images in it (not in CNTK).
     pub fn read(file: &str, label_dim: u32, corpus: &Corpus) -> Result<Map> {
+        if folder::is_folder(file) {
+            let text = folder::map_of_folder(file, label_dim).map_err(|error| error.in_file(file))?;
+            let mut map = Map::of_text(file, text, label_dim, corpus).map_err(|error| error.in_file(file))?;
+            map.is_folder = true;
+            return Ok(map);
+        }
         let opened = DataFile::open_text_or(file, |cause| {
             Error::io("Error opening file", file, cause)
                 .reworded(format!("Could not open {file} for reading."))
@@ -64,6 +74,7 @@ impl Map {
             file: file.to_owned(),
             folder: paths::folder(file),
             text,
+            is_folder: false,
             lines: Vec::new(),
             keys: None,
             longer: None,
@@ -159,6 +170,27 @@ impl Map {
     /// Returns the path of the map file.
     pub fn file(&self) -> &str {
         &self.file
+    }
+
+    /// Returns the location of a line in messages.
+    pub fn location(&self, line: u32) -> Location {
+        if self.is_folder {
+            return Location::in_file(String::from_utf8_lossy(self.path(line)), None, None);
+        }
+        Location::in_file(self.file.as_str(), None, Some(u64::from(line) + 1))
+    }
+
+    /// Adds the location of a line to an error.
+    pub fn locate(&self, line: u32, error: Error) -> Error {
+        let Location { file, line, .. } = self.location(line);
+        let error = match &file {
+            Some(file) => error.in_file(file),
+            None => error,
+        };
+        match line {
+            Some(line) => error.in_line(line),
+            None => error,
+        }
     }
 
     /// Returns the number of lines.

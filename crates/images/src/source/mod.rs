@@ -9,6 +9,7 @@
 mod base64;
 mod broken;
 mod files;
+mod folder;
 mod map;
 mod number;
 mod options;

@@ -106,7 +106,7 @@ fn folder(name: &str) -> &str {
 }
 
 /// Returns whether a name has the extension of an image format.
-fn is_image(name: &str) -> bool {
+pub(super) fn is_image(name: &str) -> bool {
     cntk_reader_core::format::recognize::IMAGE_ENDINGS
         .iter()
         .any(|ending| name.rsplit_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(ending)))

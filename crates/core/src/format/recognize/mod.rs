@@ -330,23 +330,22 @@ impl FileFormat {
             FileFormat::ImageMap => "Name it as ‹file› of an ‹image_type›.",
             FileFormat::Base64Images => "Name it as ‹file› of a ‹base64_type›.",
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
-            FileFormat::Csv
-            | FileFormat::Tsv
-            | FileFormat::Numbers
-            | FileFormat::Json
-            | FileFormat::LibSvm
-            | FileFormat::VowpalWabbit => {
+            FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
+                "The command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf; or read the table with \
+                 ‹table_reader›."
+            }
+            FileFormat::Json | FileFormat::LibSvm | FileFormat::VowpalWabbit => {
                 "The command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf."
             }
             FileFormat::Parquet | FileFormat::Arrow => {
                 "The command-line tool, built with its feature 'arrow', converts it to CNTK's text format: cntk-reader convert FILE \
-                 NEW.ctf."
+                 NEW.ctf; or read it with ‹columns_reader›."
             }
             FileFormat::Npy => {
                 "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"
             }
             FileFormat::Hdf5 => {
-                "Convert it to CNTK's text format first, or read it with a deserializer of your own."
+                "Convert it to CNTK's text format first, or read it with ‹columns_reader›."
             }
             FileFormat::Gzip => {
                 "Give it a name that ends in '.gz': it is then unpacked into the cache folder and read."
