@@ -304,6 +304,8 @@ class Mistakes(unittest.TestCase):
     def test_sources(self):
         with self.assertRaisesRegex(TypeError, r"source is a path, 'a.ctf': .*CTFDeserializer\('a.ctf'"):
             Dataset("a.ctf", 6)
+        with self.assertRaisesRegex(TypeError, r"such as from_csv\('a.CSV'\)"):
+            Dataset(Path("a.CSV"), 6)
         with self.assertRaisesRegex(TypeError, "source must be a MinibatchSource, a deserializer, or a function"):
             Dataset(7, 6)
         self.assertEqual(len(only(Dataset([reviews()], 6))["labels"]), 3)
