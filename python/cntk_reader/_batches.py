@@ -145,17 +145,26 @@ class Converter(Generic[Tensor]):
         """Records which streams are known to have sequences of several samples, or of one."""
         if self._sequences is not None or self._is_truncated:
             return
+        infos = list(self._infos.values())
+        if (source._recipe.options or {}).get("frameMode"):
+            for info in infos:
+                self._record(info, False)
+            return
         for deserializer in source._recipe.users.values():
             if isinstance(deserializer, ArrayDeserializer):
                 for name, has_sequences in deserializer.with_sequences().items():
                     if name in self._infos:
                         self._record(self._infos[name], has_sequences)
-        counts = [member.sizes for member in source.members]
-        if any(sizes.samples is None or sizes.sequences is None for sizes in counts):
+        sizes = [member.sizes for member in source.members]
+        if len(sizes) == 1:
+            # In frame mode, only these count frames.
+            sizes = [source.sizes]
+        if any(one.samples is None or one.sequences is None for one in sizes):
             return
-        counted = [info for info in self._infos.values() if info.defines_mb_size] or list(self._infos.values())
-        self._is_longer = any(sizes.samples != sizes.sequences for sizes in counts)
-        if not self._is_longer or len(counted) == 1:
+        counted = [info for info in infos if info.defines_mb_size] or infos
+        self._is_longer = any(one.samples != one.sequences for one in sizes)
+        # Where some sequence is longer, the only stream that counts is.
+        if not self._is_longer or (len(counted) == 1 and len(sizes) == 1):
             for info in counted:
                 if self._recorded(info) is None:
                     self._record(info, self._is_longer)
@@ -194,7 +203,7 @@ class Converter(Generic[Tensor]):
             if most == 1 and self._is_longer and not any(map(self._recorded, self._infos.values())):
                 raise ValueError(
                     "The data have sequences of several samples, but in the first minibatch every sequence has one sample. "
-                    f"Name the streams whose sequences have several samples: sequences=[{name!r}, ...]."
+                    f"Name the streams whose sequences have several samples: sequences=[{name!r}, ...], or [] in frame mode."
                 )
             known = longest > 1
             self._record(info, known)

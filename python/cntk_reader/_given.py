@@ -25,10 +25,9 @@ def is_source(name: str, value: object) -> object:
     """The rule for the source of a dataset or loader."""
     if isinstance(value, (str, os.PathLike)):
         path = os.fspath(value)
-        raise TypeError(
-            f"{name} is a path, {path!r}: a deserializer says how to read the file, such as CTFDeserializer({path!r}, "
-            "StreamDefs(features=StreamDef(shape=64)))."
-        )
+        is_table = path.lower().endswith((".csv", ".tsv"))
+        example = f"from_csv({path!r})" if is_table else f"CTFDeserializer({path!r}, StreamDefs(x=StreamDef(shape=64)))"
+        raise TypeError(f"{name} is a path, {path!r}: a deserializer says how to read the file, such as {example}.")
     items = value if isinstance(value, (list, tuple)) and value else [value]
     if not isinstance(value, MinibatchSource) and not callable(value) and not all(map(_is_deserializer, items)):
         raise TypeError(

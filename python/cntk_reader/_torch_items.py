@@ -72,7 +72,7 @@ class PinnedPool:
         fitting = [buffer for buffer in self._free if size <= buffer.numel() <= 4 * size]
         if not fitting:
             return new_pinned(max(512, size + size // 4))
-        best = min(fitting, key=torch.Tensor.numel)
+        best = min(fitting, key=lambda buffer: buffer.numel())
         self._free = [buffer for buffer in self._free if buffer is not best]
         return best
 
@@ -104,9 +104,10 @@ class Copies:
 
     def _pinned(self, tensor: torch.Tensor, buffers: list[torch.Tensor]) -> torch.Tensor:
         """Returns a copy of the tensor in pinned memory."""
-        buffer = self._pool.take(tensor.numel() * tensor.element_size())
+        size = tensor.numel() * tensor.element_size()
+        buffer = self._pool.take(size)
         buffers.append(buffer)
-        place = buffer[: tensor.numel() * tensor.element_size()].view(tensor.dtype).view(tensor.shape)
+        place = buffer.narrow(0, 0, size).view(tensor.dtype).view(tensor.shape)
         return place.copy_(tensor)
 
     def _keep(self, buffers: list[torch.Tensor], *memory: object) -> None:

@@ -64,8 +64,10 @@ class Sources(unittest.TestCase):
             (StreamDef(), "StreamDef()"),
             (
                 CTFDeserializer("none.ctf", streams, max_errors=3),
-                "CTFDeserializer(filename='none.ctf', streams={'w': StreamDef(field='word', shape=9, is_sparse=True), "
-                "'x': StreamDef(shape=(2, 3))}, max_errors=3)",
+                (
+                    "CTFDeserializer(filename='none.ctf', streams={'w': StreamDef(field='word', shape=9, is_sparse=True), "
+                    "'x': StreamDef(shape=(2, 3))}, max_errors=3)"
+                ),
             ),
             (CBFDeserializer("none.cbf"), "CBFDeserializer(filename='none.cbf')"),
             (

@@ -1,5 +1,6 @@
 """The default items of cntk_reader.torch.Dataset: shapes, types, masks, bags."""
 
+import struct
 import tempfile
 import unittest
 import warnings
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from cntk_reader import (
     CTFDeserializer,
+    HTKFeatureDeserializer,
     MinibatchSource,
     ReaderError,
     StreamDef,
@@ -87,6 +89,18 @@ class Single(unittest.TestCase):
             item = only(Dataset(in_order(CTFDeserializer(path, streams)), 2))
         self.assertEqual(forms(item)["y"][1], torch.int32)
         self.assertEqual(item["y"].tolist(), [3, 0])
+
+    def test_frames_of_utterances(self):
+        with tempfile.TemporaryDirectory() as folder:
+            frames = np.arange(20, dtype=">f4").reshape(5, 4)
+            (Path(folder) / "u.fea").write_bytes(struct.pack(">iihh", 5, 100000, 16, 6) + frames.tobytes())
+            script = Path(folder) / "a.scp"
+            script.write_text(f"u={folder}/u.fea[0,4]\n")
+            data = HTKFeatureDeserializer(StreamDefs(f=StreamDef(shape=4, scp=script)))
+            for frame_mode, shape in ((True, (5, 4)), (False, (1, 5, 4))):
+                item = only(Dataset(MinibatchSource(data, frame_mode=frame_mode, trace_level=0), 5))
+                self.assertEqual(tuple(item["f"].shape), shape)
+                self.assertEqual("f_mask" in item, not frame_mode)
 
     def test_bfloat16(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -290,6 +304,8 @@ class Mistakes(unittest.TestCase):
     def test_sources(self):
         with self.assertRaisesRegex(TypeError, r"source is a path, 'a.ctf': .*CTFDeserializer\('a.ctf'"):
             Dataset("a.ctf", 6)
+        with self.assertRaisesRegex(TypeError, r"such as from_csv\('a.CSV'\)"):
+            Dataset(Path("a.CSV"), 6)
         with self.assertRaisesRegex(TypeError, "source must be a MinibatchSource, a deserializer, or a function"):
             Dataset(7, 6)
         self.assertEqual(len(only(Dataset([reviews()], 6))["labels"]), 3)
