@@ -3,6 +3,7 @@
 
 mod exit;
 mod judge;
+mod operator;
 mod side;
 mod train;
 mod v1;
@@ -146,6 +147,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         say!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
         tally = tally.and(trained);
         if options.modules == Modules::Ours {
+            tally = tally.and(operator::check(project, cntk, &original)?);
             tally = tally.and(exit::check(project, &ours, &original, options.short)?);
         }
     }
