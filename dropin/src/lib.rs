@@ -282,11 +282,10 @@ pub fn composite(project: &Project, host: Host) -> PathBuf {
 /// them.
 pub fn everything(project: &Project) -> Result<()> {
     modules_for(project, &HOSTS)?;
-    script::gather(project)?;
     project.part("driver host_replay", || driver(project, "host_replay", HOSTS[0]).map(drop))
 }
 
-/// Builds the modules for the hosts in which they are tested.
+/// Builds the modules for the hosts in which they are tested, with the scripts that install them.
 pub fn modules(project: &Project) -> Result<()> {
     if !project.quick {
         return modules_for(project, &tried().collect::<Vec<_>>());
@@ -312,7 +311,7 @@ fn modules_for(project: &Project, hosts: &[Host]) -> Result<()> {
     for &host in hosts {
         project.part(&format!("modules for CNTK {}", host.version), || build(project, host, &engine))?;
     }
-    Ok(())
+    script::gather(project)
 }
 
 /// Builds the modules for one host, with the scripts that install them.

@@ -10,9 +10,11 @@ use tooling::project::Project;
 pub const INSTALLER: &str = "cntk-reader-dropin";
 /// Runs a program with the modules.
 pub const WRAPPER: &str = "with-cntk-reader";
+/// Reads a small file with CNTK's Python.
+pub const TRIAL: &str = "trial.py";
 
 /// Files beside the folders of modules, all below `dropin/` in the checkout.
-const FILES: [&str; 3] = [INSTALLER, WRAPPER, "trial.py"];
+const FILES: [&str; 3] = [INSTALLER, WRAPPER, TRIAL];
 
 /// The file in a folder of modules that have never run in their release of CNTK.
 const UNTRIED: &str = "untried";

@@ -3,6 +3,7 @@
 
 mod exit;
 mod judge;
+mod operator;
 mod side;
 mod train;
 mod v1;
@@ -109,6 +110,10 @@ struct Case {
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let original = Side::new(project, cntk, Modules::Original)?;
     let ours = Side::new(project, cntk, options.modules)?;
+    let mut tally = Tally::default();
+    if options.names.is_empty() && options.modules == Modules::Ours {
+        tally = operator::check(project, cntk, &original)?;
+    }
     // CNTK itself tells what it can load; the short form installs nothing else.
     let images = !options.short
         && install::images(project, cntk)?
@@ -137,7 +142,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         sums.add(&name, verdict, project.verbose);
     }
     sums.print(&format!("Python with CNTK {}", cntk.version()));
-    let mut tally = sums.tally();
+    tally = tally.and(sums.tally());
     if options.names.is_empty() {
         let may_crash = ours.is_composed_by_cntk();
         let paths = Paths { ours: ours.library_path(), cntk: original.library_path(), may_crash };

@@ -126,6 +126,11 @@ impl Side {
         output.lines.iter().map(|line| serde_json::from_str(line).context("a case")).collect()
     }
 
+    /// Returns CNTK's Python.
+    pub fn python(&self) -> &Path {
+        &self.python
+    }
+
     /// Prepares to run a script with CNTK's Python, with one compute thread, so that sums are
     /// reproducible.
     pub fn script(&self, name: &str) -> Command {
