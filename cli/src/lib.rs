@@ -3,7 +3,7 @@
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`progress`] shows the progress of long commands, [`exit`] defines the exit
+//! writes results, [`part`] is the option for a share of the work, [`progress`] shows the progress of long commands, [`exit`] defines the exit
 //! codes.
 
 mod args;
@@ -15,6 +15,7 @@ mod input;
 mod npy;
 mod open;
 mod output;
+mod part;
 mod progress;
 
 use args::{Args, Command};
@@ -57,6 +58,7 @@ fn execute(args: &Args) -> u8 {
         Command::Sample(options) => commands::head::sample(options, global),
         Command::Index(options) => commands::index::run(options, global),
         Command::Convert(options) => commands::convert::run(options, global),
+        Command::Merge(options) => commands::merge::run(options, global),
         Command::Bench(options) => commands::bench::run(options, global),
         Command::Order(options) => commands::order::run(options, global),
         Command::Completions(options) => commands::generate::completions(options),

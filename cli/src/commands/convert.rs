@@ -6,11 +6,12 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, count};
+use crate::part::{PartOption, PartReport};
 use crate::progress::Progress;
 use clap::ValueEnum;
-use cntk_reader::{ElementType, FileFormat, ReaderOptions};
+use cntk_reader::{ElementType, FileFormat, ReaderOptions, Storage, StreamInfo};
 use cntk_reader_core::file::address;
-use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
+use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, Share, convert};
 use cntk_reader_tools::files::{CompressOptions, compress_with};
 use cntk_reader_tools::speech::{self, SpeechConversion};
 use serde::Serialize;
@@ -94,6 +95,9 @@ pub struct Convert {
     /// For labels: the list of states, if lines have no class numbers
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     states: Option<String>,
+
+    #[command(flatten)]
+    part: PartOption,
 }
 
 /// Formats of files.
@@ -161,6 +165,11 @@ struct Report {
     from: FileKind,
     output: String,
     to: FileKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartReport>,
+    /// The streams, for a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    streams: Vec<StreamReport>,
     /// `None` if the file was only compressed.
     sequences: Option<u64>,
     samples: Option<u64>,
@@ -170,6 +179,26 @@ struct Report {
     /// Bytes of the output.
     bytes: u64,
     seconds: f64,
+}
+
+/// A stream of a part: the parts of one whole have equal ones.
+#[derive(Serialize)]
+struct StreamReport {
+    name: String,
+    storage: &'static str,
+    element: &'static str,
+    dim: usize,
+}
+
+impl StreamReport {
+    fn new(stream: &StreamInfo) -> StreamReport {
+        StreamReport {
+            name: stream.name.clone(),
+            storage: if stream.storage == Storage::Dense { "dense" } else { "sparse" },
+            element: stream.element.name(),
+            dim: stream.sample_size(),
+        }
+    }
 }
 
 fn one_hot(text: &str) -> Result<(String, usize), String> {
@@ -183,8 +212,11 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
     let to = options.kind_of_output()?;
     let begun = Instant::now();
     let compression = options.compression(to)?;
+    options.check_part(from, global)?;
     let mut report = match format(to).filter(|_| is_data(from)) {
-        Some(_) if from == to && compression.is_some() && options.keeps_all() => {
+        Some(_)
+            if from == to && compression.is_some() && options.keeps_all() && options.part.part.is_none() =>
+        {
             options.compress_file(to, compression, global)?
         }
         Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
@@ -335,6 +367,20 @@ impl Convert {
         Ok(Report { is_verified: options.verify, ..self.report(kind, kind) })
     }
 
+    /// Fails for inputs that cannot be converted in parts.
+    fn check_part(&self, from: FileKind, global: &Global) -> Result<(), Failure> {
+        let Some(part) = self.part.part else { return Ok(()) };
+        match from {
+            FileKind::Config | FileKind::Cbf | FileKind::Ctf => {
+                self.part.check(&Input::recognize(&self.input, global)?)
+            }
+            _ => Err(Failure::Usage(format!(
+                "--part {part} is for configurations and binary files (cbf). Write a configuration that reads '{}'.",
+                self.input.display()
+            ))),
+        }
+    }
+
     fn convert_data(
         &self,
         from: FileKind,
@@ -345,7 +391,7 @@ impl Convert {
     ) -> Result<Report, Failure> {
         let output = text(&self.output);
         self.check_different()?;
-        let mut data = self.data(from, global)?;
+        let (mut data, share) = self.data(from, global)?;
         if !self.stream.is_empty() {
             data.select(&self.stream)?;
         }
@@ -356,6 +402,10 @@ impl Convert {
         options.chunk_size = self.chunk_size.unwrap_or(options.chunk_size);
         options.compression = compression;
         options.verify = !self.no_verify;
+        let streams = match self.part.part {
+            Some(_) => data.streams().iter().map(StreamReport::new).collect(),
+            None => Vec::new(),
+        };
         let progress = Progress::sequences(global, "Converting");
         let digest = match format {
             Some(format) => convert(data, format, &output, &options, &mut |at| {
@@ -370,13 +420,15 @@ impl Convert {
             values: Some(digest.values),
             digest: Some(digest.to_string()),
             is_verified: options.verify,
+            part: self.part.part.map(|part| PartReport::new(part, share)),
+            streams,
             ..self.report(from, to)
         })
     }
 
     /// Opens the data of the input.
-    fn data(&self, from: FileKind, global: &Global) -> Result<Data, Failure> {
-        Ok(match from {
+    fn data(&self, from: FileKind, global: &Global) -> Result<(Data, Option<Share>), Failure> {
+        let data = match from {
             FileKind::Npy | FileKind::Npz => {
                 let mut numpy = NumpyOptions::default();
                 numpy.one_hot.clone_from(&self.one_hot);
@@ -403,11 +455,19 @@ impl Convert {
                     Some(element) => reader.precision(element),
                     None => reader,
                 };
-                let mut data = Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?;
+                let builder = || open(&input, Scan::Whole, global, adjust);
+                let (mut data, share) = match self.part.part {
+                    Some(part) => {
+                        let (data, share) = Data::of_part(builder()?, builder()?, part)?;
+                        (data, Some(share))
+                    }
+                    None => (Data::of_reader(builder()?)?, None),
+                };
                 self.element().into_iter().for_each(|element| data.to_floats(element));
-                data
+                return Ok((data, share));
             }
-        })
+        };
+        Ok((data, None))
     }
 
     fn element(&self) -> Option<ElementType> {
@@ -474,6 +534,8 @@ impl Convert {
             from,
             output: self.output.display().to_string(),
             to,
+            part: None,
+            streams: Vec::new(),
             sequences: None,
             samples: None,
             values: None,
