@@ -6,6 +6,7 @@ use crate::commands::generate::{Completions, Man};
 use crate::commands::head::{Head, Sample};
 use crate::commands::index::Index;
 use crate::commands::info::Info;
+use crate::commands::merge::Merge;
 use crate::commands::order::Order;
 use crate::commands::report::Report;
 use crate::commands::validate::Validate;
@@ -84,6 +85,7 @@ pub enum Command {
     Sample(Sample),
     Index(Index),
     Convert(Convert),
+    Merge(Merge),
     Bench(Bench),
     Order(Order),
     Report(Report),

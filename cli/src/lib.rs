@@ -3,8 +3,8 @@
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`import`] handles files of other formats, [`progress`] shows the progress of long commands, [`exit`] defines the exit
-//! codes.
+//! writes results, [`import`] handles files of other formats, [`part`] is the option for a share of
+//! the work, [`progress`] shows the progress of long commands, [`exit`] defines the exit codes.
 
 mod args;
 #[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
@@ -16,6 +16,7 @@ mod input;
 mod npy;
 mod open;
 mod output;
+mod part;
 mod progress;
 
 use args::{Args, Command};
@@ -58,6 +59,7 @@ fn execute(args: &Args) -> u8 {
         Command::Sample(options) => commands::head::sample(options, global),
         Command::Index(options) => commands::index::run(options, global),
         Command::Convert(options) => commands::convert::run(options, global),
+        Command::Merge(options) => commands::merge::run(options, global),
         Command::Bench(options) => commands::bench::run(options, global),
         Command::Order(options) => commands::order::run(options, global),
         Command::Report(options) => commands::report::run(options, global),

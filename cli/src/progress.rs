@@ -1,7 +1,9 @@
 //! Progress of long commands on standard error, if it is a terminal: amount, rate and time left.
 
 use crate::args::Global;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::output::rounded;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write;
 
 /// A progress bar, removed from the terminal when dropped.
 pub struct Progress(ProgressBar);
@@ -16,7 +18,7 @@ impl Progress {
 
     /// Shows progress of `what` in sequences, like [`Progress::bytes`].
     pub fn sequences(global: &Global, what: &'static str) -> Progress {
-        Progress::new(global, what, "{human_pos}/{human_len} sequences, {per_sec}")
+        Progress::new(global, what, "{human_pos}/{human_len} sequences {rate}")
     }
 
     fn new(global: &Global, what: &'static str, counts: &str) -> Progress {
@@ -26,9 +28,12 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(None, target).with_message(what);
         let template = format!("{{msg}} {{wide_bar}} {counts} {{eta}} left");
-        Progress(bar.with_style(
-            ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        ))
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        // indicatif's own rate has four decimals.
+        let rate = |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{}/s", rounded(state.per_sec()));
+        };
+        Progress(bar.with_style(style.with_key("rate", rate)))
     }
 
     /// Shows an activity without a known size, and replaces the one before.

@@ -7,11 +7,12 @@ use crate::import::{self, ImportArgs, Kind};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, count};
+use crate::part::{PartOption, PartReport};
 use crate::progress::Progress;
 use clap::ValueEnum;
-use cntk_reader::{ElementType, FileFormat, ReaderOptions};
+use cntk_reader::{ElementType, FileFormat, ReaderOptions, Storage, StreamInfo};
 use cntk_reader_core::file::address;
-use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
+use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, Share, convert};
 use cntk_reader_tools::files::{CompressOptions, compress_with};
 use cntk_reader_tools::import::ImportFormat;
 use cntk_reader_tools::speech::{self, SpeechConversion};
@@ -105,6 +106,9 @@ pub struct Convert {
 
     #[command(flatten)]
     import: ImportArgs,
+
+    #[command(flatten)]
+    part: PartOption,
 }
 
 /// Formats of files.
@@ -206,6 +210,11 @@ struct Report {
     from: FileKind,
     output: String,
     to: FileKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartReport>,
+    /// The streams, for a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    streams: Vec<StreamReport>,
     /// `None` if the file was only compressed.
     sequences: Option<u64>,
     samples: Option<u64>,
@@ -215,6 +224,26 @@ struct Report {
     /// Bytes of the output.
     bytes: u64,
     seconds: f64,
+}
+
+/// A stream of a part: the parts of one whole have equal ones.
+#[derive(Serialize)]
+struct StreamReport {
+    name: String,
+    storage: &'static str,
+    element: &'static str,
+    dim: usize,
+}
+
+impl StreamReport {
+    fn new(stream: &StreamInfo) -> StreamReport {
+        StreamReport {
+            name: stream.name.clone(),
+            storage: if stream.storage == Storage::Dense { "dense" } else { "sparse" },
+            element: stream.element.name(),
+            dim: stream.sample_size(),
+        }
+    }
 }
 
 fn one_hot(text: &str) -> Result<(String, usize), String> {
@@ -231,8 +260,11 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
     if !matches!(from.imported(), Some(Kind::Records(_))) {
         options.import.refuse()?;
     }
+    options.check_part(from, global)?;
     let mut report = match format(to).filter(|_| is_data(from)) {
-        Some(_) if from == to && compression.is_some() && options.keeps_all() => {
+        Some(_)
+            if from == to && compression.is_some() && options.keeps_all() && options.part.part.is_none() =>
+        {
             options.compress_file(to, compression, global)?
         }
         Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
@@ -395,6 +427,20 @@ impl Convert {
         Ok(Report { is_verified: options.verify, ..self.report(kind, kind) })
     }
 
+    /// Fails for inputs that cannot be converted in parts.
+    fn check_part(&self, from: FileKind, global: &Global) -> Result<(), Failure> {
+        let Some(part) = self.part.part else { return Ok(()) };
+        match from {
+            FileKind::Config | FileKind::Cbf | FileKind::Ctf => {
+                self.part.check(&Input::recognize(&self.input, global)?)
+            }
+            _ => Err(Failure::Usage(format!(
+                "--part {part} is for configurations and binary files (cbf). Write a configuration that reads '{}'.",
+                self.input.display()
+            ))),
+        }
+    }
+
     fn convert_data(
         &self,
         from: FileKind,
@@ -405,11 +451,11 @@ impl Convert {
     ) -> Result<Report, Failure> {
         self.check_different()?;
         let Some(Kind::Records(kind)) = from.imported() else {
-            let mut data = self.data(from, global)?;
+            let (mut data, share) = self.data(from, global)?;
             if !self.stream.is_empty() {
                 data.select(&self.stream)?;
             }
-            return self.write_data(data, (from, to), format, compression, global);
+            return self.write_data((data, share), (from, to), format, compression, global);
         };
         if !self.one_hot.is_empty() {
             let message = "--one-hot is for NumPy arrays and Arrow files. Here a column of class numbers is --stream NAME:index=CLASSES.";
@@ -417,13 +463,13 @@ impl Convert {
         }
         let import = self.import.options(&self.stream, self.element())?;
         import::convert(&text(&self.input), kind, &import, &text(&self.output), global, |data| {
-            self.write_data(data, (from, to), format, compression, global)
+            self.write_data((data, None), (from, to), format, compression, global)
         })
     }
 
     fn write_data(
         &self,
-        mut data: Data,
+        (mut data, share): (Data, Option<Share>),
         (from, to): (FileKind, FileKind),
         format: Option<Format>,
         compression: Option<u32>,
@@ -437,6 +483,10 @@ impl Convert {
         options.chunk_size = self.chunk_size.unwrap_or(options.chunk_size);
         options.compression = compression;
         options.verify = !self.no_verify;
+        let streams = match self.part.part {
+            Some(_) => data.streams().iter().map(StreamReport::new).collect(),
+            None => Vec::new(),
+        };
         let progress = Progress::sequences(global, "Converting");
         let digest = match format {
             Some(format) => convert(data, format, &output, &options, &mut |at| {
@@ -451,13 +501,15 @@ impl Convert {
             values: Some(digest.values),
             digest: Some(digest.to_string()),
             is_verified: options.verify,
+            part: self.part.part.map(|part| PartReport::new(part, share)),
+            streams,
             ..self.report(from, to)
         })
     }
 
     /// Opens the data of the input.
-    fn data(&self, from: FileKind, global: &Global) -> Result<Data, Failure> {
-        Ok(match from {
+    fn data(&self, from: FileKind, global: &Global) -> Result<(Data, Option<Share>), Failure> {
+        let data = match from {
             FileKind::Npy | FileKind::Npz => {
                 let mut numpy = NumpyOptions::default();
                 numpy.one_hot.clone_from(&self.one_hot);
@@ -484,11 +536,19 @@ impl Convert {
                     Some(element) => reader.precision(element),
                     None => reader,
                 };
-                let mut data = Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?;
+                let builder = || open(&input, Scan::Whole, global, adjust);
+                let (mut data, share) = match self.part.part {
+                    Some(part) => {
+                        let (data, share) = Data::of_part(builder()?, builder()?, part)?;
+                        (data, Some(share))
+                    }
+                    None => (Data::of_reader(builder()?)?, None),
+                };
                 self.element().into_iter().for_each(|element| data.to_floats(element));
-                data
+                return Ok((data, share));
             }
-        })
+        };
+        Ok((data, None))
     }
 
     fn element(&self) -> Option<ElementType> {
@@ -555,6 +615,8 @@ impl Convert {
             from,
             output: self.output.display().to_string(),
             to,
+            part: None,
+            streams: Vec::new(),
             sequences: None,
             samples: None,
             values: None,

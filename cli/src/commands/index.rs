@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes_in, count};
+use crate::part::{PartOption, PartReport};
 use cntk_reader_tools::Look;
 use cntk_reader_tools::index::{CacheState, IndexCache};
 use serde::Serialize;
@@ -21,7 +22,8 @@ use std::time::Instant;
 Examples:
   cntk-reader index train.cntk            make the caches that are missing or do not fit
   cntk-reader index train.ctf --check     exit code 1 if the cache is missing or does not fit
-  cntk-reader index train.ctf --force     rebuild the cache")]
+  cntk-reader index train.ctf --force     rebuild the cache
+  cntk-reader index train.cntk --part 2/8 --format json > 2.json    the second eighth of its files")]
 pub struct Index {
     /// A configuration, or a text file
     #[arg(value_name = "FILE")]
@@ -34,12 +36,18 @@ pub struct Index {
     /// Rebuild the caches, even if they fit
     #[arg(long)]
     force: bool,
+
+    #[command(flatten)]
+    part: PartOption,
 }
 
 #[derive(Serialize)]
 struct Report {
     schema: u32,
     command: &'static str,
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartReport>,
     caches: Vec<CacheReport>,
 }
 
@@ -66,8 +74,15 @@ pub fn run(options: &Index, global: &Global) -> Outcome {
             options.file.display()
         )));
     }
-    let mut report = Report { schema: SCHEMA, command: "index", caches: Vec::new() };
-    for cache in &caches {
+    let mut report = Report {
+        schema: SCHEMA,
+        command: "index",
+        file: options.file.display().to_string(),
+        part: options.part.part.map(|part| PartReport::new(part, None)),
+        caches: Vec::new(),
+    };
+    let own = options.part.part.map_or(0..caches.len(), |part| part.share(&vec![1; caches.len()]));
+    for cache in &caches[own] {
         report.caches.push(make(cache, options)?);
     }
     let mut output = Output::new(global, Form::Table);

@@ -6,6 +6,7 @@ pub mod generate;
 pub mod head;
 pub mod index;
 pub mod info;
+pub mod merge;
 pub mod order;
 pub mod report;
 pub mod validate;

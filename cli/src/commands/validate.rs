@@ -4,6 +4,7 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
 use crate::input::Input;
 use crate::output::{Output, SCHEMA, bytes_in, count};
+use crate::part::{PartOption, PartReport};
 use crate::progress::Progress;
 use cntk_reader::{ErrorKind, LogLevel, set_log_sink};
 use cntk_reader_tools::inspect::{CheckOptions, CheckProgress, Finding, Severity};
@@ -42,6 +43,9 @@ pub struct Validate {
     /// Stop after the first error or warning
     #[arg(long)]
     fail_fast: bool,
+
+    #[command(flatten)]
+    part: PartOption,
 }
 
 /// A finding as JSON.
@@ -64,6 +68,9 @@ struct JsonFinding<'a> {
 struct Summary {
     schema: u32,
     command: &'static str,
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartReport>,
     errors: u64,
     warnings: u64,
     notes: u64,
@@ -213,6 +220,7 @@ fn json(finding: &Finding) -> JsonFinding<'_> {
 pub fn run(options: &Validate, global: &Global) -> Outcome {
     let begun = Instant::now();
     let input = Input::of_files(&options.files, global)?;
+    options.part.check(&input)?;
     let log = Log::collect();
     let progress = Progress::bytes(global, "Validating");
     let output = Output::new(global, Form::Table);
@@ -229,6 +237,7 @@ pub fn run(options: &Validate, global: &Global) -> Outcome {
         Validate { max_errors: 0, .. } => CheckOptions::default(),
         Validate { max_errors, .. } => CheckOptions::default().most(*max_errors),
     };
+    let check = options.part.part.into_iter().fold(check, CheckOptions::part);
     let mut take = |finding: Finding| {
         writer.write_logged(&log)?;
         writer.write(&finding)
@@ -246,6 +255,8 @@ pub fn run(options: &Validate, global: &Global) -> Outcome {
     let summary = Summary {
         schema: SCHEMA,
         command: "validate",
+        file: input.name().to_owned(),
+        part: options.part.part.map(|part| PartReport::new(part, None)),
         errors: found.errors + errors,
         warnings: found.warnings + warnings,
         notes: found.notes,

@@ -9,6 +9,7 @@ pub mod convert;
 pub mod import;
 pub mod inspect;
 pub mod order;
+mod part;
 pub mod stages;
 
 /// Writing compressed data files, in the form that is fastest to read.
@@ -31,6 +32,8 @@ pub mod speech {
     };
     pub use crate::convert::{Listener, Progress};
 }
+
+pub use part::Part;
 
 use cntk_reader::{Builder, Epoch, Result};
 use cntk_reader_core::format::files::Files;

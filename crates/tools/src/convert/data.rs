@@ -1,14 +1,14 @@
 //! Data to convert: whole sequences in the order of the data, in batches.
 
 use super::numpy::{NumpyData, NumpyOptions};
+use crate::{Look, Part};
 use cntk_reader::Builder;
 use cntk_reader::{MinibatchStream, Reader};
 use cntk_reader_core::memory::room;
 use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result, with_element};
-use cntk_reader_engine::reader::Epoch;
-use cntk_reader_engine::reader::Member;
+use cntk_reader_engine::reader::{Epoch, Member, POSITION_KEY};
 use std::collections::HashSet;
 
 /// Approximate number of bytes of values in a batch.
@@ -34,6 +34,17 @@ pub struct Data {
     /// Number of sequences delivered.
     done: u64,
     is_over: bool,
+}
+
+/// The sequences of a part, by their numbers in the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The first one.
+    pub begin: u64,
+    /// The first one of the next part.
+    pub end: u64,
+    /// Number of sequences of the whole.
+    pub total: u64,
 }
 
 enum DataSource {
@@ -127,6 +138,31 @@ impl Data {
     /// Opens the data that a reader of these settings delivers, as whole sequences in the order of
     /// the data: settings for randomization, frame mode and truncation are ignored.
     pub fn of_reader(builder: Builder) -> Result<Data> {
+        Data::of_reader_within(builder, None)
+    }
+
+    /// Opens a part of the data that [`Data::of_reader`] opens: consecutive chunks. The sequences
+    /// keep the numbers that they have in the whole.
+    ///
+    /// Takes two equal builders: one indexes the data to share out their chunks, the other reads
+    /// them. Index caches save the time of indexing.
+    pub fn of_part(index: Builder, read: Builder, part: Part) -> Result<(Data, Share)> {
+        let chunks = index.in_whole_sequences().sequences()?.chunks()?;
+        let samples: Vec<u64> = chunks.iter().map(|&(_, samples)| samples).collect();
+        let own = part.share(&samples);
+        let before = |chunk: usize| {
+            let sum = |(sequences, samples), &(own, more): &(u64, u64)| (sequences + own, samples + more);
+            chunks[..chunk].iter().fold((0, 0), sum)
+        };
+        let (begin, end) = (before(own.start), before(own.end));
+        let mut data = Data::of_reader_within(read, Some((begin.1, end.1)))?;
+        data.sequences = Some(end.0 - begin.0);
+        data.done = begin.0;
+        Ok((data, Share { begin: begin.0, end: end.0, total: before(chunks.len()).0 }))
+    }
+
+    /// Opens the data from and to these positions in samples.
+    fn of_reader_within(builder: Builder, range: Option<(u64, u64)>) -> Result<Data> {
         let mut reader = builder.in_whole_sequences().open()?;
         let streams = reader.streams().to_vec();
         if let Some(stream) = streams.iter().find(|stream| stream.is_binary || stream.has_late_shape()) {
@@ -146,7 +182,20 @@ impl Data {
             _ => MAX_SAMPLES,
         };
         let size = (BATCH_BYTES / sample.max(1)).clamp(1, most);
-        let _ = reader.epoch(Epoch::sweeps(1).minibatch_size(size as u64))?;
+        let epoch = match range {
+            Some((_, end)) if end > 0 => Epoch::samples(end),
+            _ => Epoch::sweeps(1),
+        };
+        let _ = reader.epoch(epoch.minibatch_size(size as u64))?;
+        if let Some((begin @ 1.., _)) = range {
+            let mut state = reader.cntk_state();
+            for (name, value) in &mut state {
+                if *name == POSITION_KEY {
+                    *value = begin;
+                }
+            }
+            reader.restore_cntk_state(&state)?;
+        }
         // If there are several deserializers, the secondary ones may have other lengths.
         let are_single =
             sizes.sequences.is_some() && sizes.sequences == sizes.samples && reader.members().len() == 1;
@@ -160,7 +209,7 @@ impl Data {
             has_keys,
             batch: Batch::default(),
             done: 0,
-            is_over: false,
+            is_over: range.is_some_and(|(begin, end)| begin == end),
         })
     }
 

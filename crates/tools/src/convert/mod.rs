@@ -43,6 +43,8 @@ mod items;
 mod lines;
 mod numpy;
 mod output;
+#[cfg(test)]
+mod part_tests;
 pub mod speech;
 mod streams;
 #[cfg(test)]
@@ -54,7 +56,7 @@ mod transfer_tests;
 
 pub use binary::binary_to_text;
 pub use compress::{CompressOptions, compress, compress_with};
-pub use data::{Batch, Column, Data};
+pub use data::{Batch, Column, Data, Share};
 pub use digest::{Digest, Digester};
 pub use items::{TextToBinary, text_to_binary};
 pub use numpy::{NumpyOptions, numpy_type};

@@ -3,6 +3,7 @@
 use super::inspector::{InspectedMember, Inspector};
 use super::loaded::check_loaded;
 use super::{join, notes};
+use crate::Part;
 use cntk_reader_core::Result;
 use cntk_reader_core::format::check::{
     ChunkCheck, CountedNote, Finding, Severity, StreamStatistics, UnknownName, add_names, add_notes,
@@ -31,11 +32,14 @@ pub struct CheckOptions {
     pub join: bool,
     /// Approximate number of bytes of each file to check, in chunks from all over it; `None`: all.
     pub sample: Option<u64>,
+    /// The part of each deserializer's chunks to check; `None`: all. The first part also compares
+    /// the deserializers.
+    pub part: Option<Part>,
 }
 
 impl Default for CheckOptions {
     fn default() -> CheckOptions {
-        CheckOptions { most: None, join: true, sample: None }
+        CheckOptions { most: None, join: true, sample: None, part: None }
     }
 }
 
@@ -52,6 +56,13 @@ impl CheckOptions {
     #[must_use]
     pub fn sample(mut self, bytes: u64) -> CheckOptions {
         self.sample = Some(bytes);
+        self
+    }
+
+    /// Checks only a part of the chunks.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> CheckOptions {
+        self.part = Some(part);
         self
     }
 
@@ -147,13 +158,19 @@ impl Inspector {
                     let member_options = self.settings.deserializers.get(number).map(|one| &**one);
                     let counted = std::mem::take(&mut run.notes);
                     let is_joined = self.members().len() > 1;
-                    run.report(notes::of_member(member_options, member, &seen, &counted, is_joined));
+                    // These notes are about all samples.
+                    if options.part.is_none_or(|part| part.parts() == 1) {
+                        run.report(notes::of_member(member_options, member, &seen, &counted, is_joined));
+                    }
                 }
                 (None, None) => {}
             }
         }
-        run.report(join::several_samples(self, &run.summary.streams));
-        if options.join && !run.ended {
+        if options.part.is_none_or(|part| part.parts() == 1) {
+            run.report(join::several_samples(self, &run.summary.streams));
+        }
+        let is_first = options.part.is_none_or(|part| part.number() == 1);
+        if options.join && is_first && !run.ended {
             join::compare(self, &mut |finding| {
                 run.report([finding]);
                 if run.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -184,7 +201,11 @@ impl Inspector {
             _ => 1,
         };
         run.is_partial |= step > 1 && chunks.len() > 1;
-        let looked_at: Vec<ChunkId> = (0..chunks.len()).step_by(step).map(|id| id as ChunkId).collect();
+        let own = match run.options.part {
+            Some(part) => part.share(&chunks.iter().map(|chunk| chunk.samples).collect::<Vec<_>>()),
+            None => 0..chunks.len(),
+        };
+        let looked_at: Vec<ChunkId> = own.step_by(step).map(|id| id as ChunkId).collect();
         let mut helpers = opened.facts().is_fetched.then(|| Helpers::new(self.pool.threads()));
         for ids in looked_at.chunks(together) {
             seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();

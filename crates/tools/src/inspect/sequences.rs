@@ -174,6 +174,16 @@ impl SequenceReader {
         Ok(self.firsts.last().copied().unwrap_or(0))
     }
 
+    /// Returns the numbers of sequences and of samples of each chunk. Waits until all data are
+    /// indexed.
+    pub fn chunks(&mut self) -> Result<Vec<(u64, u64)>> {
+        let mut chunks = Vec::new();
+        while let Some(info) = self.deserializer.chunk(chunks.len() as ChunkId)? {
+            chunks.push((u64::from(info.sequences), info.samples));
+        }
+        Ok(chunks)
+    }
+
     /// Returns the number of the sequence with this key, spelled as in the data. If there are
     /// several, it is the one that joining finds. Waits until all data are indexed.
     pub fn find(&mut self, key: &str) -> Result<Option<u64>> {

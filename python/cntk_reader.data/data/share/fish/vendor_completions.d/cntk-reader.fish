@@ -38,6 +38,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "head" -d 'S
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "sample" -d 'Show some sequences from all over the data'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "index" -d 'Make the index caches of text files, or check them'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "convert" -d 'Convert data from one format to another'
+complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "merge" -d 'Put the reports of parts together, and check that nothing is missing or doubled'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "bench" -d 'Time the stages of reading, each alone, and all of them together'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "order" -d 'Show in which order sequences are read, and how well that mixes them'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "completions" -d 'Print the completions of a shell'
@@ -53,6 +54,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l full -d
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -s q -l quiet -d 'Show no progress and no messages except errors'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -l max-errors -d 'Stop after this many errors and warnings; 0: no limit' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -l part -d 'Do only part K of N equal parts of the data, from 1; `cntk-reader merge` puts their reports (--format json) together' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -l threads -d 'Threads that load and parse [default: the CPUs that the process may use]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -l reader -d 'The reader to use if a configuration has several, by the keys that lead to it: train.reader' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -l format -d 'Format of the results [default: table on a terminal; elsewhere as each command says]' -r -f -a "table\t'For people'
@@ -81,6 +83,7 @@ json\t'One JSON value'
 ndjson\t'One JSON value per line'"
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand sample" -s q -l quiet -d 'Show no progress and no messages except errors'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand sample" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand index" -l part -d 'Do only part K of N equal parts of the data, from 1; `cntk-reader merge` puts their reports (--format json) together' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand index" -l threads -d 'Threads that load and parse [default: the CPUs that the process may use]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand index" -l reader -d 'The reader to use if a configuration has several, by the keys that lead to it: train.reader' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand index" -l format -d 'Format of the results [default: table on a terminal; elsewhere as each command says]' -r -f -a "table\t'For people'
@@ -117,6 +120,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l comp
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l level -d 'Level of compression, from 1, the fastest, to 22, the smallest [default: 9]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l script -d 'For HTK and Kaldi archives: the script to write, which lists their utterances' -r -F
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l states -d 'For labels: the list of states, if lines have no class numbers' -r -F
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l part -d 'Do only part K of N equal parts of the data, from 1; `cntk-reader merge` puts their reports (--format json) together' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l threads -d 'Threads that load and parse [default: the CPUs that the process may use]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l reader -d 'The reader to use if a configuration has several, by the keys that lead to it: train.reader' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l format -d 'Format of the results [default: table on a terminal; elsewhere as each command says]' -r -f -a "table\t'For people'
@@ -126,6 +130,13 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l numb
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l no-verify -d 'Do not read the output back to verify it'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -s q -l quiet -d 'Show no progress and no messages except errors'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand merge" -l threads -d 'Threads that load and parse [default: the CPUs that the process may use]' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand merge" -l reader -d 'The reader to use if a configuration has several, by the keys that lead to it: train.reader' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand merge" -l format -d 'Format of the results [default: table on a terminal; elsewhere as each command says]' -r -f -a "table\t'For people'
+json\t'One JSON value'
+ndjson\t'One JSON value per line'"
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand merge" -s q -l quiet -d 'Show no progress and no messages except errors'
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand merge" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand bench" -l stages -d 'Stages to time' -r -f -a "read\t''
 index\t''
 parse\t''
@@ -184,6 +195,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "hea
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "sample" -d 'Show some sequences from all over the data'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "index" -d 'Make the index caches of text files, or check them'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "convert" -d 'Convert data from one format to another'
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "merge" -d 'Put the reports of parts together, and check that nothing is missing or doubled'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "bench" -d 'Time the stages of reading, each alone, and all of them together'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "order" -d 'Show in which order sequences are read, and how well that mixes them'
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand help" -f -a "completions" -d 'Print the completions of a shell'

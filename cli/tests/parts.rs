@@ -1,0 +1,197 @@
+//! Work in parts, and the merging of their reports.
+
+mod common;
+
+use common::{data, run};
+use serde_json::Value;
+use std::path::Path;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Runs a command for each part, and writes the reports to NAME-K.json. Returns their names.
+fn reports(folder: &Path, name: &str, parts: usize, arguments: &[&str]) -> Vec<String> {
+    let one = |number: usize| {
+        let part = format!("{number}/{parts}");
+        let arguments: Vec<String> =
+            arguments.iter().map(|argument| argument.replace('#', &number.to_string())).collect();
+        let mut all: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        all.extend(["--part", &part]);
+        if !all.contains(&"--format") {
+            all.extend(["--format", "json"]);
+        }
+        let (code, report, errors) = run(folder, &all);
+        assert!(code == 0 || name == "bad" && code == 1, "{all:?}: {errors}");
+        let report_name = format!("{name}-{number}.json");
+        std::fs::write(folder.join(&report_name), report).expect("writing");
+        report_name
+    };
+    (1..=parts).map(one).collect()
+}
+
+fn merge(folder: &Path, names: &[String]) -> (i32, String, String) {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    run(folder, &[&["merge", "--format", "json"], &names[..]].concat())
+}
+
+#[test]
+fn converted_parts_are_together_the_whole() {
+    let (folder, _) = data(2000);
+    let folder = folder.path();
+    let whole = |output: &str| {
+        let (code, report, errors) = run(folder, &["convert", "data.cntk", output, "--format", "json"]);
+        assert_eq!(code, 0, "{errors}");
+        json(&report)
+    };
+    let text = whole("whole.ctf");
+    for (ending, parts) in [("ctf", 1), ("ctf", 5), ("cbf", 3)] {
+        let output = format!("part-#.{ending}");
+        let mut names = reports(folder, ending, parts, &["convert", "data.cntk", &output]);
+        // The order of the reports does not matter.
+        names.reverse();
+        let (code, report, errors) = merge(folder, &names);
+        assert_eq!(code, 0, "{errors}");
+        let report = json(&report);
+        for member in ["digest", "sequences", "samples", "values", "is_verified"] {
+            assert_eq!(report[member], text[member], "{member} of {parts} parts");
+        }
+        assert_eq!(report["outputs"][0], format!("part-1.{ending}"));
+        let files: Vec<String> = (1..=parts).map(|number| format!("part-{number}.{ending}")).collect();
+        if ending == "ctf" {
+            let read = |name: &String| std::fs::read_to_string(folder.join(name)).expect("text");
+            let all: String = files.iter().map(read).collect();
+            assert!(all == read(&"whole.ctf".to_owned()), "{parts} parts");
+        } else {
+            // A list of the files reads like the whole.
+            let list = format!(
+                "deserializers = ([ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = (\"{}\") ])",
+                files.join("\" : \"")
+            );
+            std::fs::write(folder.join("list.cntk"), list).expect("writing");
+            let (code, report, errors) =
+                run(folder, &["convert", "list.cntk", "again.cbf", "--format", "json"]);
+            assert_eq!(code, 0, "{errors}");
+            assert_eq!(json(&report)["digest"], text["digest"]);
+        }
+    }
+    let names = reports(folder, "numbered", 2, &["convert", "data.cntk", "n-#.ctf", "--number-ids"]);
+    assert_eq!(merge(folder, &names).0, 0);
+    let second = std::fs::read_to_string(folder.join("n-2.ctf")).expect("text");
+    assert_eq!(second.lines().last().and_then(|line| line.split('\t').next()), Some("1999"));
+}
+
+#[test]
+fn missing_doubled_and_foreign_parts_are_errors() {
+    let (folder, path) = data(500);
+    let folder = folder.path();
+    let names = reports(folder, "a", 3, &["convert", "data.cntk", "a-#.cbf"]);
+    let fails = |names: &[&String], words: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
+        let (code, out, errors) = merge(folder, &names);
+        assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+        assert!(words.iter().all(|word| errors.contains(word)), "{words:?}: {errors}");
+    };
+    let [first, second, third] = &names[..] else { panic!("three parts") };
+    fails(&[first, third], &["Part 2 of 3 is missing. Run the command for it: --part 2/3"]);
+    fails(&[second], &["Parts 1, 3 of 3 are missing. Run the command for them: --part 1/3"]);
+    fails(&[first, second, third, second], &["Part 2 of 3 is there twice: 'a-2.json' and 'a-2.json'"]);
+    let others = reports(folder, "b", 2, &["convert", "data.cntk", "b-#.cbf"]);
+    fails(&[first, second, &others[1]], &["are not parts of one whole", "'parts' is", "'b-2.json'"]);
+    let of_one = reports(folder, "c", 3, &["convert", "data.cntk", "c-#.cbf", "--stream", "x"]);
+    fails(&[first, second, &of_one[2]], &["are not parts of one whole", "'streams' is"]);
+    let checked = reports(folder, "v", 3, &["validate", "data.cntk"]);
+    fails(&[first, second, &checked[2]], &["are not parts of one whole", "'command' is \"validate\""]);
+    // The data grow between two parts.
+    let more = std::fs::read_to_string(&path).expect("text") + "|x 1 1 |y 1:1\n";
+    std::fs::write(&path, more).expect("writing");
+    let grown = reports(folder, "d", 3, &["convert", "data.cntk", "d-#.cbf"]);
+    fails(&[first, second, &grown[2]], &["are not parts of one whole", "'total' is 501"]);
+    let (_, whole, _) = run(folder, &["convert", "data.cntk", "w.cbf", "--format", "json"]);
+    for (name, content, words) in [
+        ("whole.json", whole.as_str(), "it is about the whole data"),
+        ("text.json", "hello", "it is not JSON"),
+        ("empty.json", "", "it is empty"),
+        ("other.json", "{}", "it is the report of no such command"),
+    ] {
+        std::fs::write(folder.join(name), content).expect("writing");
+        fails(&[&name.to_owned()], &[words, "is not the report of a part"]);
+    }
+    assert_eq!(merge(folder, &["no.json".to_owned()]).0, 3);
+    for (arguments, words) in [
+        (&["convert", "data.ctf", "x.cbf", "--part", "1/2"][..], "cntk-reader info data.ctf --config"),
+        (&["validate", "data.ctf", "--part", "1/2"], "cntk-reader info data.ctf --config"),
+        (&["convert", "data.cntk", "x.cbf", "--part", "3/2"], "parts are counted from 1 to 2"),
+        (&["convert", "data.cntk", "x.cbf", "--part", "1"], "write K/N, such as 1/4"),
+    ] {
+        let (code, _, errors) = run(folder, arguments);
+        assert!(code == 2 && errors.contains(words), "{errors}");
+    }
+}
+
+#[test]
+fn validated_and_indexed_parts_are_merged() {
+    let (folder, path) = data(2000);
+    let folder = folder.path();
+    let text = std::fs::read_to_string(&path).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    std::fs::write(&path, [&lines[..700].join("\n"), "\n|x a 1 |y 1:1\n", &lines[701..].join("\n")].concat())
+        .expect("writing");
+    let (code, whole, _) = run(folder, &["validate", "data.cntk", "--format", "json"]);
+    assert_eq!(code, 1);
+    let whole = json(&whole);
+    for form in ["json", "ndjson"] {
+        let names = reports(folder, "bad", 4, &["validate", "data.cntk", "--format", form]);
+        let (code, merged, errors) = merge(folder, &names);
+        assert_eq!(code, 1, "{errors}");
+        let merged = json(&merged);
+        for member in ["errors", "warnings", "findings", "complete"] {
+            assert_eq!(merged[member], whole[member], "{member}");
+        }
+    }
+    let names: Vec<&str> = ["bad-1.json", "bad-2.json", "bad-3.json", "bad-4.json"].to_vec();
+    let (_, table, _) = run(folder, &[&["merge"], &names[..]].concat());
+    assert!(table.contains("data.ctf:701:") && table.contains("in 4 parts."), "{table}");
+    for name in ["a.ctf", "b.ctf", "c.ctf"] {
+        std::fs::write(folder.join(name), "|x 1 1 |y 1:1\n").expect("writing");
+    }
+    let list = std::fs::read_to_string(folder.join("data.cntk")).expect("text").replace("data.ctf", "?.ctf");
+    std::fs::write(folder.join("list.cntk"), list).expect("writing");
+    let names = reports(folder, "index", 2, &["index", "list.cntk"]);
+    let (code, merged, errors) = merge(folder, &names);
+    assert_eq!(code, 0, "{errors}");
+    let merged = json(&merged);
+    let files: Vec<&str> = merged["caches"]
+        .as_array()
+        .expect("caches")
+        .iter()
+        .filter_map(|cache| cache["file"].as_str()?.rsplit('/').next())
+        .collect();
+    assert_eq!(files, ["a.ctf", "b.ctf", "c.ctf"]);
+    let (code, _, errors) = run(folder, &["index", "list.cntk", "--check"]);
+    assert_eq!(code, 0, "{errors}");
+}
+
+#[test]
+fn the_loop_of_the_documentation_converts_all() {
+    let (folder, _) = data(2000);
+    let folder = folder.path();
+    std::fs::copy(folder.join("data.cntk"), folder.join("train.cntk")).expect("copying");
+    let page = include_str!("../../docs/tool.md");
+    let begin = page.find("```sh\nfor part in").expect("the loop") + "```sh\n".len();
+    let script = &page[begin..][..page[begin..].find("```").expect("its end")];
+    let tool = common::program();
+    let words = std::iter::once(tool.get_program()).chain(tool.get_args());
+    let words: Vec<&str> = words.map(|word| word.to_str().expect("UTF-8")).collect();
+    // A name with a hyphen is no function in each shell.
+    let script = script.replace("cntk-reader ", "cntk_reader ");
+    let script = format!("set -e\ncntk_reader() {{ {} \"$@\"; }}\n{script}", words.join(" "));
+    let shell = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder).output();
+    let output = shell.expect("a shell");
+    let [said, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{errors}");
+    let (_, whole, _) = run(folder, &["convert", "train.cntk", "whole.cbf"]);
+    let digest = whole.split("digest ").nth(1).and_then(|rest| rest.split(',').next()).expect("a digest");
+    assert!(said.contains("4 parts, 2,000 sequences") && said.contains(digest), "{said} {whole}");
+}
