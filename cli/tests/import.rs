@@ -96,14 +96,14 @@ fn spellings_of_tables_are_understood() {
     let folder = Folder::with(&[]);
     let expected = "0 |features 1 2 |z 0:1\n1 |features 3 4.5 |z 1:1\n";
     for (name, content, options) in [
-        ("a.csv", "\u{feff}x,y,z\r\n1,2,a\r\n3,4.5,b\r\n", &[][..]),
-        ("a.csv", "x;y;z\n1;2;a\n\n3;4.5;b", &[]),
-        ("a.tsv", "x\ty\tz\n1\t 2\ta \n3\t4.5\tb\n", &[]),
-        ("a.txt", "x\ty\tz\n1\t2\ta\n3\t4.5\tb\n", &[]),
-        ("a.csv", "x:y:z\n1:2:a\n3:4.5:b\n", &["--delimiter", ":"]),
-        ("a.csv", "\"x\",\"y\",\"z\"\n\"1\",\"2\",\"a\"\n\"3\",\"4.5\",\"b\"\n", &[]),
-        ("a.dat", "1 2 a\n3  4.5   b\n", &["--from", "blanks", "--columns", "x,y,z"]),
-        ("a.csv", "1,2,a\n3,4.5,b\n", &["--no-header", "--columns", "x,y,z"]),
+        ("a.csv", "\u{feff}x,w,z\r\n1,2,a\r\n3,4.5,b\r\n", &[][..]),
+        ("a.csv", "x;w;z\n1;2;a\n\n3;4.5;b", &[]),
+        ("a.tsv", "x\tw\tz\n1\t 2\ta \n3\t4.5\tb\n", &[]),
+        ("a.txt", "x\tw\tz\n1\t2\ta\n3\t4.5\tb\n", &[]),
+        ("a.csv", "x:w:z\n1:2:a\n3:4.5:b\n", &["--delimiter", ":"]),
+        ("a.csv", "\"x\",\"w\",\"z\"\n\"1\",\"2\",\"a\"\n\"3\",\"4.5\",\"b\"\n", &[]),
+        ("a.dat", "1 2 a\n3  4.5   b\n", &["--from", "blanks", "--columns", "x,w,z"]),
+        ("a.csv", "1,2,a\n3,4.5,b\n", &["--no-header", "--columns", "x,w,z"]),
     ] {
         folder.write(name, content);
         assert_eq!(folder.text(name, options).0, expected, "{content:?}");

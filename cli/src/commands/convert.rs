@@ -40,7 +40,7 @@ Examples:
   cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
   cntk-reader convert digits.npz train.ctf --one-hot labels=10
   cntk-reader convert iris.csv iris.ctf                        streams and categories by inference
-  cntk-reader convert test.csv test.ctf --like iris.ctf.streams.json     the same streams and categories
+  cntk-reader convert test.csv test.ctf --like iris.ctf.streams.json
   cntk-reader convert iris.csv iris.cbf --stream x=length..width --stream y=species:category
   cntk-reader convert images images.map                        a folder for each class
   cntk-reader convert train.ctf train.arrow                    for pyarrow and pandas (built with --features arrow)

@@ -160,7 +160,7 @@ fn records(output: &mut Output, path: &str, format: ImportFormat, import: &Impor
     for note in &import.notes {
         output.line(&format!("{}: {note}", output.colored("1;36", "note")))?;
     }
-    output.line("To train with it: cntk-reader convert FILE NEW.ctf")
+    output.line(&format!("To train with it: cntk-reader convert {path} NEW.ctf"))
 }
 
 fn images(
@@ -199,5 +199,5 @@ fn images(
     output.table(&["class", "index", "images"], &rows)?;
     let sizes: Vec<_> = sizes.iter().map(|(_, width, height)| format!("{width} x {height}")).collect();
     output.line(&format!("Some sizes: {}", sizes.join(", ")))?;
-    output.line("To train with it: cntk-reader convert FOLDER NEW.map")
+    output.line(&format!("To train with it: cntk-reader convert {path} NEW.map"))
 }

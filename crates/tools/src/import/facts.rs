@@ -249,10 +249,12 @@ impl Facts {
             return self.category(is_list, false);
         }
         if is_list {
-            return match () {
-                () if shortest == longest && !are_sequences => Ok(dense(longest, false)),
-                () if self.can_be_index() => self.index(Some(0), true),
-                () => Ok(dense(1, true)),
+            return if shortest == longest && !are_sequences {
+                Ok(dense(longest, false))
+            } else if self.can_be_index() {
+                self.index(Some(0), true)
+            } else {
+                Ok(dense(1, true))
             };
         }
         if is_label && self.is_whole && self.distinct.is_some() && self.missing_words == 0 {

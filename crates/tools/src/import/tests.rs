@@ -34,7 +34,9 @@ proptest! {
         let mut data = import.data().expect("data");
         let batch = data.next_batch().expect("a batch").expect("sequences");
         let expected: Vec<f32> = rows.iter().flat_map(|(x, n, _)| [*x, f32::from(*n)]).collect();
-        let found: Vec<f32> = bytemuck::pod_collect_to_vec(&batch.columns[0].values);
+        let values = batch.columns[0].values.chunks_exact(4);
+        let found: Vec<f32> =
+            values.map(|bytes| f32::from_ne_bytes(bytes.try_into().expect("4 bytes"))).collect();
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&found), bits(&expected));
         let mut indices = batch.columns[1].indices.iter();
