@@ -12,7 +12,7 @@ from cntk_reader import cntk as cntk_io
 from .test_minibatch import needs
 
 STREAMS = StreamDefs(
-    s=StreamDef(shape=300, is_sparse=True), w=StreamDef(shape=70_000, is_sparse=True), x=StreamDef(shape=1)
+    s=StreamDef(shape=300, is_sparse=True), w=StreamDef(shape=600, is_sparse=True), x=StreamDef(shape=1)
 )
 
 
@@ -25,7 +25,7 @@ def write(path, seed):
             entries = " ".join(
                 f"{rng.choice([0, 7, 299])}:{rng.choice([1, 2, 0.25])}" for _ in range(rng.randint(0, 3))
             )
-            lines.append(f"{key} |s {entries} |w {rng.randrange(70_000)}:1 |x {key}\n")
+            lines.append(f"{key} |s {entries} |w {rng.randrange(600)}:1 |x {key}\n")
     Path(path).write_text("".join(lines))
 
 
@@ -50,7 +50,7 @@ class Test(unittest.TestCase):
             sparse, dense = found[name], expected[name]
             self.assertEqual((sparse.is_sparse, dense.is_sparse), (name != "x", False))
             self.assertEqual((sparse.steps, sparse.lanes), (dense.steps, dense.lanes))
-            np.testing.assert_array_equal(sparse.records, dense.records)
+            self.assertEqual(sparse.records.tolist(), dense.records.tolist())
             self.assertEqual(sparse.asarray().tobytes(), dense.array.tobytes())
             self.assertEqual(sparse.padded().array.tobytes(), dense.padded().array.tobytes())
             for part, whole in zip(sparse.as_sequences(), dense.as_sequences()):
@@ -95,7 +95,7 @@ class Test(unittest.TestCase):
         with self.open(False, truncation_length=32, minibatch_size=64) as source:
             words = source.next_minibatch()["w"]
             data, indices, offsets, shape = words.sparse
-            self.assertEqual(shape, (64, 70_000))
+            self.assertEqual(shape, (64, 600))
             self.assertEqual((len(data), len(indices), len(offsets)), (words.num_samples, words.num_samples, 65))
 
     def test_defaults(self):
