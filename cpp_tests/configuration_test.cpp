@@ -195,6 +195,7 @@ TEST_F(Configuration, EveryOptionIsAKey) {
                          {"truncated", "true"},
                          {"truncationlength", "5"},
                          {"rightsplice", "1"},
+                         {"expandsparse", "false"},
                          {"localtimeline", "false"},
                          {"lockstep", "false"},
                          {"precision", "double"},
@@ -208,6 +209,8 @@ TEST_F(Configuration, EveryOptionIsAKey) {
                          {"confinepaths", "true"},
                          {"allowedfolders", "(a:b)"}};
   EXPECT_EQ(KeysOf(Parse("[ " + options.Text() + " ]").get()), expected);
+  options.expand_sparse = true;
+  EXPECT_NE(options.Text().find("expandSparse = true"), std::string::npos) << options.Text();
   options.randomization_window_in_samples = 8;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
 }

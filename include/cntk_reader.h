@@ -1456,7 +1456,8 @@ typedef struct {
    */
   size_t id;
   /**
-   * How its values are stored. Truncated readers deliver sparse streams as dense ones.
+   * How its values are stored. Truncated readers deliver sparse streams as dense ones, unless
+   * `expandSparse` is false.
    */
   cntk_reader_storage storage;
   /**
@@ -2598,8 +2599,8 @@ cntk_reader_status cntk_reader_minibatch_stream_canonical(const cntk_reader_mini
  * the total number of entries. cntk_reader_minibatch_stream_pack gives the offsets of the
  * sequences among the samples. `are_ones` is set to 1 if all weights are 1, otherwise to 0.
  *
- * A dense stream is an error. In truncated mode all streams are dense. May be called from any
- * thread.
+ * A dense stream is an error; in truncated mode a stream is dense unless `expandSparse` is false.
+ * May be called from any thread.
  */
 cntk_reader_status cntk_reader_minibatch_stream_bags(const cntk_reader_minibatch *minibatch,
                                                      size_t index,

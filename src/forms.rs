@@ -146,7 +146,7 @@ impl MinibatchStream<'_> {
     /// without gaps. Repeated indices are kept.
     ///
     /// `T` is `f32`, or `f64` if the reader's precision is double, and `I` is `i32` or `i64`. Any
-    /// other type, or a dense stream, is an error; in truncated mode all streams are dense.
+    /// other type, or a dense stream, is an error.
     pub fn bags<T: Element, I: Index>(&self) -> Result<Bags<T, I>> {
         self.check_type::<T>()?;
         let mut bags =
@@ -358,9 +358,16 @@ mod tests {
         let minibatches = read(ones, ReaderOptions::new(), 1);
         let bags = minibatches[0].stream("s").expect("a stream").bags::<f32, i32>().expect("bags");
         assert_eq!((bags.indices, bags.weights), (vec![3, 1], None));
-        let truncated = read(ones, ReaderOptions::new().truncation_length(2), 2);
-        let error = truncated[0].stream("s").expect("a stream").bags::<f32, i32>().expect_err("an error");
-        assert!(error.to_string().contains("In truncated minibatches sparse streams are dense"), "{error}");
+        let truncated = ReaderOptions::new().truncation_length(2);
+        let expanded = read(ones, truncated.clone().expand_sparse(true), 2);
+        let error = expanded[0].stream("s").expect("a stream").bags::<f32, i32>().expect_err("an error");
+        assert!(
+            error.to_string().contains("sparse streams are dense unless 'expandSparse' is false"),
+            "{error}"
+        );
+        let kept = read(ones, truncated, 2);
+        let bags = kept[0].stream("s").expect("a stream").bags::<f32, i32>().expect("bags");
+        assert_eq!((bags.indices, bags.offsets), (vec![3, 1], vec![0, 2]));
     }
 
     #[test]
@@ -371,11 +378,12 @@ mod tests {
             assert!(minibatch.stream("w").expect("a stream").layout().extent().is_packed);
         }
         let (mut pieces, truncated) = (0, ReaderOptions::new().truncation_length(4));
-        for minibatch in read(&text(), truncated, 20) {
+        for minibatch in read(&text(), truncated.clone(), 20) {
             check(&minibatch);
             pieces += minibatch.stream("x").expect("a stream").layout().extent().sequences;
         }
         assert!(pieces > 60, "{pieces}");
+        read(&text(), truncated.expand_sparse(true), 20).iter().for_each(check);
     }
 
     #[test]

@@ -51,9 +51,13 @@ struct ReaderOptions {
   /// Treats every sequence as one sample (`frameMode`; default: false).
   std::optional<bool> frame_mode = {};
   /// Truncated backpropagation: minibatches of this many steps (`truncated`, `truncationLength`).
+  /// Sparse streams stay sparse, unless expand_sparse is set.
   std::optional<std::uint64_t> truncation_length = {};
   /// Overlap of truncated minibatches of a sequence, in steps (`rightSplice`; default: 0).
   std::optional<std::uint64_t> right_splice = {};
+  /// Makes sparse streams dense in truncated minibatches, as in CNTK (`expandSparse`; default:
+  /// false).
+  std::optional<bool> expand_sparse = {};
   /// Each worker fills its own share of the minibatch (`localTimeline`; default: true); else all
   /// workers share one global timeline.
   std::optional<bool> local_timeline = {};
@@ -113,6 +117,8 @@ struct ReaderOptions {
     if (truncation_length) all.Flag("truncated", true);
     all.Whole("truncationLength", truncation_length);
     all.Whole("rightSplice", right_splice);
+    // CNTK's language expands them by default, as CNTK does.
+    if (truncation_length || expand_sparse) all.Flag("expandSparse", expand_sparse.value_or(false));
     all.Flag("localTimeline", local_timeline);
     all.Flag("lockstep", lockstep);
     if (precision) all.Text("precision", *precision == ElementType::kDouble ? "double" : "float");

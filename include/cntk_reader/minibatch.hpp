@@ -270,7 +270,7 @@ class StreamMinibatch {
 
   /// Returns the entries of a sparse stream's samples, sequence by sequence without gaps, in the
   /// data's order. T is the stream's element type, float or double; I is std::int32_t or
-  /// std::int64_t. A dense stream is an error; in truncated mode all streams are dense.
+  /// std::int64_t. A dense stream is an error.
   template <typename T, typename I = std::int32_t>
   BagsOfIndices<T, I> Bags() const {
     static_assert(detail::kIsOneOf<I, std::int32_t, std::int64_t>,

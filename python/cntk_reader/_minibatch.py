@@ -279,32 +279,37 @@ class _StreamExtension(_Stream):
         """Returns the sequences in the minibatch's order: arrays, or matrices if the stream is
         sparse.
 
-        An array has the shape (samples, *shape of a sample) and is a view; a matrix has the shape
-        (samples, values). The values of a matrix are a view if its samples are contiguous
-        (minibatches of one lane or one step), and a copy otherwise. Of a truncated sequence it is
-        the part in this minibatch.
+        An array has the shape (samples, *shape of a sample) and is a view. A matrix has the shape
+        (samples, values) and is a copy, with the entries in the data's order as in :meth:`bags`. Of
+        a truncated sequence it is the part in this minibatch.
         """
+        if self.is_sparse:
+            return self._matrices()
         records = self.records
         records = records[records["sequence"] != GAP]
         records = records[np.argsort(records["sequence"], kind="stable")]
         begins = np.maximum(records["begin"], 0).tolist()
         ends = np.minimum(records["end"], self.steps).tolist()
         lanes = records["lane"].tolist()
-        if not self.is_sparse:
-            array = self.array
-            return [array[begin:end, lane] for begin, end, lane in zip(begins, ends, lanes)]
-        values, indices, starts, _ = self.sparse
-        whole = None
-        sequences = []
-        for begin, end, lane in zip(begins, ends, lanes):
-            first = begin * self.lanes + lane
-            if self.lanes == 1 or end - begin == 1:
-                own = starts[first : first + end - begin + 1]
-                low, high = own[0], own[-1]
-                sequences.append(self._matrix(values[low:high], indices[low:high], own - low))
-            else:
-                whole = self.csr if whole is None else whole
-                sequences.append(whole[first : (end - 1) * self.lanes + lane + 1 : self.lanes])
+        array = self.array
+        return [array[begin:end, lane] for begin, end, lane in zip(begins, ends, lanes)]
+
+    def _matrices(self) -> list[Values | csr_matrix]:
+        """Returns the sequences of a sparse stream: slices of the arrays of :meth:`bags`."""
+        indices, offsets, weights, bounds = self.bags()
+        if weights is None:
+            weights = np.ones(len(indices), self.sparse.data.dtype)
+        pattern = self._matrix(weights[:0], indices[:0], offsets[:1])
+        rows, entries = bounds.tolist(), offsets[bounds].tolist()
+        sequences: list[Values | csr_matrix] = []
+        for begin, end, low, high in zip(rows, rows[1:], entries, entries[1:]):
+            # SciPy checks the arrays of each new matrix, which takes ten times as long as the rest.
+            matrix = pattern.__class__.__new__(pattern.__class__)
+            matrix.__dict__.update(pattern.__dict__)
+            matrix.data, matrix.indices = weights[low:high], indices[low:high]
+            matrix.indptr = offsets[begin : end + 1] - np.int32(low)
+            matrix._shape = (end - begin, self.info.sample_size)
+            sequences.append(matrix)
         return sequences
 
     def __repr__(self) -> str:

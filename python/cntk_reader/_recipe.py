@@ -79,6 +79,8 @@ def compose(
     if truncation_length:
         configuration["truncated"] = True
         configuration["truncationLength"] = truncation_length
+        # CNTK's language expands sparse streams by default, as CNTK does.
+        configuration["expandSparse"] = False
     configuration["frameMode"] = frame_mode
     configuration["precision"] = precision
     configuration["traceLevel"] = trace_level

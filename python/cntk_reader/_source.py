@@ -107,7 +107,8 @@ class MinibatchSource(OpenReader):
     ``max_samples`` or ``max_sweeps`` limits the data that are delivered; None is no limit.
     ``randomization_window_in_chunks`` (default 128) or ``randomization_window_in_samples`` is the
     window of the randomizer; ``randomize=False`` keeps the data's order. ``truncation_length``
-    makes minibatches of this many steps; with ``frame_mode`` every sequence is one sample.
+    makes minibatches of this many steps, in which sparse streams stay sparse unless ``options`` has
+    ``expandSparse=True``; with ``frame_mode`` every sequence is one sample.
     ``precision="double"`` reads files in double precision. ``options`` are further configuration
     keys. ``minibatch_size``, ``workers`` and ``rank`` are the defaults of :meth:`next_minibatch`
     and iteration.

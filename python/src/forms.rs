@@ -318,8 +318,7 @@ impl StreamMinibatch {
     /// one sequence after the other: ``indices`` of ``dtype`` int32 or int64, ``offsets``,
     /// ``weights`` and ``sequence_offsets``.
     ///
-    /// Each sample is a bag. Repeated indices in a sample are kept. In truncated minibatches sparse
-    /// streams are dense and have no bags.
+    /// Each sample is a bag. Repeated indices in a sample are kept. A dense stream has no bags.
     #[pyo3(signature = (dtype = None), text_signature = "($self, dtype=numpy.int32)")]
     fn bags<'py>(&self, py: Python<'py>, dtype: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let _section = Section::enter(py);

@@ -326,7 +326,7 @@ impl StreamMinibatch {
     }
 
     /// Whether the values are sparse in this minibatch. In truncated minibatches sparse streams are
-    /// dense.
+    /// dense if the configuration has ``expandSparse = true``, CNTK's default.
     #[getter]
     pub fn is_sparse(&self) -> bool {
         self.part().storage() == Storage::SparseCsc

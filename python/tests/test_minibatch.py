@@ -297,7 +297,7 @@ class EqualIndices(unittest.TestCase):
         path.write_text("\n".join(self.LINES) + "\n")
         streams = StreamDefs(x=StreamDef(shape=5, is_sparse=True), w=StreamDef(shape=4, is_sparse=True))
         for precision in ("float", "double"):
-            for mode in ({}, {"truncation_length": 4}):
+            for mode in ({}, {"truncation_length": 4}, {"truncation_length": 4, "options": {"expandSparse": True}}):
                 with MinibatchSource(
                     CTFDeserializer(path, streams), randomize=False, max_sweeps=1, precision=precision, **mode
                 ) as source:
@@ -325,6 +325,10 @@ class EqualIndices(unittest.TestCase):
             self.assertEqual((indices.tolist(), offsets.tolist()), ([3, 3, 4, 0, 4, 1, 0], [0, 2, 5, 7]))
             self.assertEqual((weights.tolist(), weights.dtype), ([1, 2, 1, 4, 7, -1, 2], x.dtype))
             self.assertEqual(sequence_offsets.tolist(), [0, 2, 3])
+            if x.lanes == 1:  # truncated
+                self.assertEqual((x.steps, x.sparse.indptr.tolist()), (4, [0, 2, 5, 7, 7]))
+                self.assertEqual(x.canonical().indices.tolist(), [3, 0, 4, 0, 1])
+                continue
             self.assertEqual(x.sparse.indices.tolist(), [3, 3, 1, 0, 4, 0, 4], "as in the data")
             data, indices, indptr, shape = x.canonical()
             self.assertEqual((indices.tolist(), indptr.tolist(), shape), ([3, 0, 1, 0, 4], [0, 1, 3, 5, 5], (4, 5)))

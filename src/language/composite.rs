@@ -143,6 +143,7 @@ pub(super) fn read_with(section: &Section, others: ExtensionTypes<'_>) -> Result
         hash_keys,
         order,
         packing,
+        expand_sparse: section.get_or("expandSparse", true)?,
         lanes_by_epoch: None,
         local_timeline,
         lockstep,

@@ -167,6 +167,7 @@ fn with_one(
         hash_keys: false,
         order,
         packing,
+        expand_sparse: true,
         lanes_by_epoch: None,
         local_timeline: false,
         lockstep: false,

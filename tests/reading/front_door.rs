@@ -293,12 +293,15 @@ fn sizes_that_mean_nothing_are_refused() {
     assert!(error.to_string().contains("'truncation_length'"), "{error}");
     let error = reader.epoch(Epoch::sweeps(1).minibatch_size(4).worker(3, 3)).expect_err("no such worker");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    // In truncated mode sizes may change, and sparse streams are dense.
-    let mut reader = open(&ctf, in_order().truncation_length(2));
-    let mut minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
-    minibatches.reader_mut().configure(read).expect("a longer minibatch");
-    let minibatch = minibatches.next().expect("one").expect("a minibatch");
-    minibatch.stream("labels").and_then(|stream| stream.dense::<f32>()).expect("dense values");
+    // In truncated mode sizes may change, and sparse streams may become dense.
+    for expands in [false, true] {
+        let mut reader = open(&ctf, in_order().truncation_length(2).expand_sparse(expands));
+        let mut minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
+        minibatches.reader_mut().configure(read).expect("a longer minibatch");
+        let minibatch = minibatches.next().expect("one").expect("a minibatch");
+        let labels = minibatch.stream("labels").expect("a stream");
+        assert_eq!((labels.dense::<f32>().is_ok(), labels.sparse::<f32>().is_ok()), (expands, !expands));
+    }
 }
 
 #[test]

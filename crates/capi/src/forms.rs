@@ -255,8 +255,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
 /// the total number of entries. cntk_reader_minibatch_stream_pack gives the offsets of the
 /// sequences among the samples. `are_ones` is set to 1 if all weights are 1, otherwise to 0.
 ///
-/// A dense stream is an error. In truncated mode all streams are dense. May be called from any
-/// thread.
+/// A dense stream is an error; in truncated mode a stream is dense unless `expandSparse` is false.
+/// May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
     minibatch: Option<&cntk_reader_minibatch>,

@@ -67,7 +67,8 @@ pub struct cntk_reader_stream_info {
     pub name_length: usize,
     /// The stream's number: its index here and in every minibatch.
     pub id: usize,
-    /// How its values are stored. Truncated readers deliver sparse streams as dense ones.
+    /// How its values are stored. Truncated readers deliver sparse streams as dense ones, unless
+    /// `expandSparse` is false.
     pub storage: cntk_reader_storage,
     /// Type of its values.
     pub element: cntk_reader_element,

@@ -142,6 +142,8 @@ class MinibatchSource(_source.MinibatchSource):
         options: dict[str, Value] = {}
         if multithreaded_deserializer is not None:
             options["multiThreadedDeserialization"] = multithreaded_deserializer
+        if truncation_length:
+            options["expandSparse"] = True
         super().__init__(
             deserializers,
             max_samples=samples,

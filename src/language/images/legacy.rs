@@ -63,6 +63,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         hash_keys: false,
         order,
         packing: Packing::Frame,
+        expand_sparse: true,
         lanes_by_epoch: None,
         local_timeline: true,
         lockstep: false,

@@ -55,6 +55,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         hash_keys: false,
         order,
         packing,
+        expand_sparse: true,
         lanes_by_epoch,
         local_timeline: false,
         lockstep: false,

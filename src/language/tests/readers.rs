@@ -67,6 +67,7 @@ fn defaults_of_a_composite_reader() {
         hash_keys: false,
         order: Order::Block { window: WindowSize::Chunks(128), seed: 0 },
         packing: Packing::Sequence,
+        expand_sparse: true,
         lanes_by_epoch: None,
         local_timeline: true,
         lockstep: false,

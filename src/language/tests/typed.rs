@@ -281,9 +281,9 @@ fn typed_options_match_their_text() {
         ),
         (new().window_chunk_size(1 << 20), "chunkSizeInBytes = 1048576"),
         (new().frame_mode(true), "frameMode = true"),
-        (new().truncation_length(20), "truncated = true ; truncationLength = 20"),
+        (new().truncation_length(20), "truncated = true ; truncationLength = 20 ; expandSparse = false"),
         (
-            new().truncation_length(20).right_splice(3),
+            new().expand_sparse(true).truncation_length(20).right_splice(3),
             "truncated = true ; truncationLength = 20 ; rightSplice = 3",
         ),
         (new().local_timeline(false), "localTimeline = false"),

@@ -78,6 +78,9 @@ impl ReaderOptions {
         /// Overlap, in steps, of the truncated minibatches of one sequence (`rightSplice`; default:
         /// 0).
         right_splice(steps: u64) = "rightSplice";
+        /// Sparse streams become dense in truncated minibatches, as in CNTK (`expandSparse`;
+        /// default: false): a column for each index of every sample. Otherwise they stay sparse.
+        expand_sparse(expand: bool) = "expandSparse";
         /// Each worker fills its own share of the minibatch size independently (`localTimeline`;
         /// default: true). Otherwise all workers walk through the same global minibatches and keep
         /// their share.
@@ -133,11 +136,14 @@ impl ReaderOptions {
     }
 
     /// Packs minibatches of this many steps for truncated back-propagation through time
-    /// (`truncated`, `truncationLength`).
+    /// (`truncated`, `truncationLength`). Sparse streams stay sparse, unless
+    /// [`expand_sparse`](Self::expand_sparse) is set.
     #[must_use]
     pub fn truncation_length(mut self, steps: u64) -> ReaderOptions {
         self.values.set("truncated", true);
         self.values.set("truncationLength", steps);
+        // CNTK's language expands them by default, as CNTK does.
+        self.values.entry("expandSparse", false.into());
         self
     }
 

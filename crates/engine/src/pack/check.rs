@@ -56,6 +56,16 @@ fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usiz
     )))
 }
 
+/// Fails if a sparse minibatch would have more values than its offsets can number.
+pub(super) fn count_of_values(count: usize) -> Result<()> {
+    if count <= i32::MAX as usize {
+        return Ok(());
+    }
+    let message = format!("Minibatch NNZ count ({count}) exceeds the maximum allowed value ({})", i32::MAX);
+    let detail = "Sparse minibatches number their values with 32 bits: choose a smaller minibatch size.";
+    Err(Error::data(message).with_detail(detail))
+}
+
 fn stored_frames(view: &SequenceView<'_>, spec: &FrameSpec, sample_size: usize) -> Result<()> {
     let filled =
         spec.left.checked_add(spec.right).and_then(|others| others.checked_add(1)?.checked_mul(spec.dim));

@@ -79,10 +79,11 @@ pub struct Queue {
     pub sequences: Vec<(SequenceId, bool)>,
 }
 
-/// Returns the streams as a packer delivers them: in truncated mode, sparse streams become dense.
-pub fn output_streams(streams: &[StreamInfo], packing: Packing) -> Vec<StreamInfo> {
+/// Returns the streams as a packer delivers them: in truncated mode, sparse streams become dense
+/// if `expands_sparse` says so.
+pub fn output_streams(streams: &[StreamInfo], packing: Packing, expands_sparse: bool) -> Vec<StreamInfo> {
     let mut streams = streams.to_vec();
-    if matches!(packing, Packing::Truncated { .. }) {
+    if expands_sparse && matches!(packing, Packing::Truncated { .. }) {
         for stream in &mut streams {
             stream.storage = Storage::Dense;
         }

@@ -285,13 +285,7 @@ impl PackSpec {
             }
             nnz += check::sizes(view, element, sample_size).or_else(of_sequence)?;
         }
-        if nnz > i32::MAX as usize {
-            let message =
-                format!("Minibatch NNZ count ({nnz}) exceeds the maximum allowed value ({})", i32::MAX);
-            let detail =
-                "Sparse minibatches number their values with 32 bits: choose a smaller minibatch size.";
-            return Err((Error::data(message).with_detail(detail), None));
-        }
+        check::count_of_values(nnz).map_err(|error| (error, None))?;
         Ok(nnz)
     }
 

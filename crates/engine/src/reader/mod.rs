@@ -184,7 +184,7 @@ impl Reader {
         process: Process,
     ) -> Result<Reader> {
         let source = deserializer.source();
-        let streams = output_streams(source.streams(), options.packing);
+        let streams = output_streams(source.streams(), options.packing, options.expand_sparse);
         let facts = Facts::new(options, deserializer.clone());
         let window = match options.order {
             Order::Block { window: WindowSize::Samples(samples), .. } => Some(samples),

@@ -101,6 +101,9 @@ impl Pipeline {
                 if options.in_place_of.is_some() {
                     packer = packer.with_last_of_repeats();
                 }
+                if !options.expand_sparse {
+                    packer = packer.with_sparse_streams();
+                }
                 Box::new(packer.of_memory(memory).explained(explain))
             }
         };

@@ -26,6 +26,8 @@ pub struct ReaderSettings {
     pub order: Order,
     /// How minibatches are packed.
     pub packing: Packing,
+    /// Sparse streams become dense in truncated minibatches, as in CNTK (`expandSparse`).
+    pub expand_sparse: bool,
     /// The numbers of lanes of truncated minibatches, one for each epoch, the last one also for all
     /// later epochs. The epoch's minibatch size then gives the number of steps. If `None`,
     /// `packing` has the length.

@@ -450,8 +450,8 @@ fn minibatches_count_towards_the_memory() {
 #[test]
 fn only_truncation_makes_streams_dense() {
     let streams = example_streams();
-    assert_eq!(output_streams(&streams, Packing::Sequence), streams);
-    assert_eq!(output_streams(&streams, Packing::Frame), streams);
+    assert_eq!(output_streams(&streams, Packing::Sequence, true), streams);
+    assert_eq!(output_streams(&streams, Packing::Frame, true), streams);
 }
 
 #[test]

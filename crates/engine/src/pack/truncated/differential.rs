@@ -1,9 +1,11 @@
-//! Compares random truncated minibatches with a simple reference implementation.
+//! Compares random truncated minibatches with a simple reference implementation, and those whose
+//! sparse streams stay sparse with those whose sparse streams become dense.
 
 use super::tests::read;
 use super::*;
 use crate::pack::test_feed::{Data, TestFeed, floats, info};
-use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::stream::{Element, ElementType, Storage};
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// One slot of the reference, which works sample by sample.
@@ -140,4 +142,77 @@ proptest! {
             }
         }
     }
+
+    /// Expanding the columns of a stream that stays sparse gives the block of the stream that
+    /// becomes dense. Layouts, keys and flags are equal, and columns of gaps are empty.
+    #[test]
+    fn sparse_minibatches_expand_to_dense_ones(
+        // For each sample the index and value of its entries, which may repeat.
+        sequences in vec(vec(vec((0..5i32, -9..9i32), 0..4), 1..12), 1..20),
+        truncation in 1..8usize,
+        right_splice in 0..3u64,
+        slots in 1..5usize,
+        (workers, rank) in (1..3u64).prop_flat_map(|workers| (Just(workers), 0..workers)),
+        is_double in any::<bool>(),
+    ) {
+        prop_assume!(right_splice < truncation as u64 && slots as u64 >= workers);
+        let element = if is_double { ElementType::Double } else { ElementType::Float };
+        let streams = [info("s", Storage::SparseCsc, element, 5), info("x", Storage::Dense, element, 1)];
+        let of_sequence = |samples: &Vec<Vec<(i32, i32)>>| {
+            let mut sequence = vec![Data::default(), Data::default()];
+            for entries in samples {
+                let entries: Vec<(i32, f64)> =
+                    entries.iter().map(|&(index, value)| (index, f64::from(value) / 4.0)).collect();
+                sequence[0].sparse_sample(element, &entries);
+                sequence[1].dense_sample(element, &[1.0]);
+            }
+            sequence
+        };
+        let sequences: Vec<_> = sequences.iter().map(of_sequence).collect();
+        let minibatch = (slots * truncation) as u64;
+        let config = PackConfig { workers, rank, minibatch, truncation: truncation as u64, right_splice };
+        let [mut dense, mut sparse] = [false, true].map(|keeps| {
+            let packer = TruncatedPacker::new(streams.to_vec(), true);
+            let mut packer = if keeps { packer.with_sparse_streams() } else { packer };
+            packer.configure(&config).expect("sizes");
+            let mut feed = TestFeed::new(&streams, sequences.clone(), 4, 2);
+            (feed.workers, feed.rank) = (workers, rank);
+            (packer, feed)
+        });
+        for _ in 0..100 {
+            let expected = read(&mut dense.0, &mut dense.1);
+            let found = read(&mut sparse.0, &mut sparse.1);
+            prop_assert_eq!((found.end_of_sweep, found.end_of_epoch), (expected.end_of_sweep, expected.end_of_epoch));
+            prop_assert_eq!(&found.keys, &expected.keys);
+            prop_assert_eq!(found.streams.len(), expected.streams.len());
+            if found.streams.is_empty() {
+                break;
+            }
+            for (found, expected) in found.streams.iter().zip(&expected.streams) {
+                prop_assert_eq!(&found.layout, &expected.layout);
+            }
+            prop_assert_eq!(found.streams[1].block(), expected.streams[1].block());
+            prop_assert_eq!(found.streams[0].storage(), Storage::SparseCsc);
+            let expanded = match element {
+                ElementType::Double => expand::<f64>(&found.streams[0]),
+                _ => expand::<f32>(&found.streams[0]),
+            };
+            prop_assert_eq!(expanded, expected.streams[0].block());
+            // Memory is for the stored values alone.
+            let columns = found.streams[0].layout.columns();
+            let values = u64::from_ne_bytes(*found.streams[0].block().first_chunk().expect("a count")) as usize;
+            prop_assert_eq!(found.streams[0].block().len(), 8 + values * (element.size() + 4) + (columns + 1) * 4);
+        }
+    }
+}
+
+/// Adds up the values of each column of five rows.
+fn expand<T: Element + std::ops::AddAssign + Default + bytemuck::Pod>(stream: &StreamMinibatch) -> Vec<u8> {
+    let sparse = stream.sparse::<T>().expect("sparse columns");
+    let mut values = vec![T::default(); 5 * stream.layout.columns()];
+    for (column, values) in values.chunks_mut(5).enumerate() {
+        let (indices, entries) = sparse.column(column).expect("a column");
+        indices.iter().zip(entries).for_each(|(&index, &value)| values[index as usize] += value);
+    }
+    bytemuck::cast_slice(&values).to_vec()
 }

@@ -6,6 +6,7 @@
 //! [`Packer::queued`] saves them.
 
 mod slot;
+mod sparse;
 
 use super::copy::{self, Columns, Repeats};
 use super::explain::{self, Explain};
@@ -23,9 +24,11 @@ use cntk_reader_core::sequence::SequenceId;
 use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, ErrorKind, Result};
 use slot::{QueuedSequence, Slot};
+use sparse::Run;
 use std::sync::Arc;
 
-/// Packs a fixed number of steps at a time. All streams become dense and share one layout.
+/// Packs a fixed number of steps at a time. All streams share one layout. Sparse streams become
+/// dense, as in CNTK, unless they are kept.
 pub struct TruncatedPacker {
     streams: Vec<StreamInfo>,
     pool: MinibatchPool,
@@ -34,8 +37,11 @@ pub struct TruncatedPacker {
     slots: Vec<Slot>,
     /// The minibatch's sequences, by their numbers in it.
     sequences: Vec<SequenceId>,
+    /// The runs of samples in the minibatch, if sparse streams are kept.
+    runs: Vec<Run>,
     explain: Explain,
     repeats: Repeats,
+    expands_sparse: bool,
 }
 
 impl TruncatedPacker {
@@ -48,8 +54,10 @@ impl TruncatedPacker {
             config: None,
             slots: Vec::new(),
             sequences: Vec::new(),
+            runs: Vec::new(),
             explain: Explain::default(),
             repeats: Repeats::Sum,
+            expands_sparse: true,
         }
     }
 
@@ -65,6 +73,17 @@ impl TruncatedPacker {
         TruncatedPacker { repeats: Repeats::Last, ..self }
     }
 
+    /// Keeps sparse streams sparse.
+    #[must_use]
+    pub(crate) fn with_sparse_streams(self) -> TruncatedPacker {
+        TruncatedPacker { expands_sparse: false, ..self }
+    }
+
+    /// Whether a stream is sparse in minibatches.
+    fn keeps_sparse(&self, info: &StreamInfo) -> bool {
+        info.storage == Storage::SparseCsc && !self.expands_sparse
+    }
+
     /// Counts the packer's minibatches towards `memory`.
     #[must_use]
     pub(crate) fn of_memory(mut self, memory: &MinibatchMemory) -> TruncatedPacker {
@@ -75,7 +94,8 @@ impl TruncatedPacker {
     /// Rejects sizes that exceed any memory. Each slot is filled with more samples than a minibatch
     /// has steps, so endlessly repeated data would be queued without end.
     fn check_room(&self, config: &PackConfig) -> Result<()> {
-        let dense = self.streams.iter().filter(|info| !info.has_late_shape());
+        // The values of sparse streams that are kept are not known in advance.
+        let dense = self.streams.iter().filter(|info| !info.has_late_shape() && !self.keeps_sparse(info));
         let sample: u128 = dense.map(|info| info.sample_size() as u128 * info.element.size() as u128).sum();
         let step = sample + size_of::<QueuedSequence>() as u128;
         let slot = u128::from(config.truncation).saturating_mul(step) + size_of::<Slot>() as u128;
@@ -176,17 +196,20 @@ impl TruncatedPacker {
         ))
     }
 
-    /// Writes one lane of the minibatch. Adds records to the first stream's layout only. Returns
-    /// whether it completed a sequence that carries the end of a sweep.
+    /// Writes one lane of the minibatch: records to the first stream's layout, samples to the dense
+    /// streams, and runs for the sparse ones. Returns whether it completed a sequence that carries
+    /// the end of a sweep.
     fn pack_lane(
-        slot: &mut Slot,
+        &mut self,
         lane: usize,
         config: &PackConfig,
-        infos: &[StreamInfo],
         streams: &mut [StreamMinibatch],
-        sequences: &mut Vec<SequenceId>,
-        repeats: Repeats,
     ) -> Result<bool> {
+        let (infos, repeats, expands_sparse) = (&self.streams, self.repeats, self.expands_sparse);
+        let lanes = self.slots.len();
+        let (slot, sequences) = (&mut self.slots[lane], &mut self.sequences);
+        // Whether samples are written lane by lane.
+        let is_dense = |info: &StreamInfo| expands_sparse || info.storage == Storage::Dense;
         let steps = config.truncation as usize;
         let count = slot.available().min(steps);
         let mut end_of_sweep = false;
@@ -208,7 +231,15 @@ impl TruncatedPacker {
             sequences.push(front.id);
             records += 1;
             let run = (front.samples - slot.cursor).min(count - t);
-            for (number, (info, stream)) in infos.iter().zip(streams.iter_mut()).enumerate() {
+            if !infos.iter().all(is_dense) {
+                let samples = slot.cursor..slot.cursor + run;
+                let (chunk, column) = (Arc::clone(&front.chunk), t * lanes + lane);
+                room::reserve(&mut self.runs, 1, room::MINIBATCH)?;
+                self.runs.push(Run { chunk, index: front.id.index, samples, column });
+            }
+            let dense =
+                infos.iter().zip(streams.iter_mut()).enumerate().filter(|(_, (info, _))| is_dense(info));
+            for (number, (info, stream)) in dense {
                 copy_run(front, slot.cursor, run, number, info, stream, t, lane, repeats)
                     .map_err(|error| error.in_stream(&info.name))?;
             }
@@ -225,7 +256,7 @@ impl TruncatedPacker {
         if count < steps {
             let gap = Record { id: GAP, lane: lane as u64, begin: count as i64, end: steps as u64 };
             add_record(streams, gap);
-            for (info, stream) in infos.iter().zip(streams.iter_mut()) {
+            for (info, stream) in infos.iter().zip(streams.iter_mut()).filter(|(info, _)| is_dense(info)) {
                 let column = info.sample_size() * info.element.size();
                 let (layout, out) = stream.parts_mut();
                 match (info.padding, info.element) {
@@ -326,21 +357,24 @@ impl Packer for TruncatedPacker {
             stream.layout.steps = steps;
             stream.layout.lanes = self.slots.len();
             stream.layout.right_splice = config.right_splice;
+            if self.keeps_sparse(info) {
+                continue;
+            }
             let allocated = stream.allocate(Storage::Dense, info.element, info.sample_size(), 0);
             allocated.map_err(|error| error.in_stream(&info.name))?;
         }
         self.sequences.clear();
-        for (lane, slot) in self.slots.iter_mut().enumerate() {
-            minibatch.end_of_sweep |= Self::pack_lane(
-                slot,
-                lane,
-                &config,
-                &self.streams,
-                &mut minibatch.streams,
-                &mut self.sequences,
-                self.repeats,
-            )?;
+        self.runs.clear();
+        for lane in 0..self.slots.len() {
+            minibatch.end_of_sweep |= self.pack_lane(lane, &config, &mut minibatch.streams)?;
         }
+        for (number, (info, stream)) in self.streams.iter().zip(&mut minibatch.streams).enumerate() {
+            if self.keeps_sparse(info) {
+                let written = sparse::write(&self.runs, number, info, stream);
+                written.map_err(|error| error.in_stream(&info.name))?;
+            }
+        }
+        self.runs.clear();
         if let Some((first, others)) = minibatch.streams.split_first_mut() {
             for other in others {
                 other.layout.copy_from(&first.layout);

@@ -142,11 +142,10 @@ fn two_workers() {
 
 #[test]
 fn sparse_streams_come_out_dense() {
-    let streams = super::super::output_streams(
-        &example_streams(),
-        crate::pack::Packing::Truncated { length: 3, right_splice: 0 },
-    );
-    assert!(streams.iter().all(|info| info.storage == Storage::Dense));
+    let packing = crate::pack::Packing::Truncated { length: 3, right_splice: 0 };
+    let streams = |expands| super::super::output_streams(&example_streams(), packing, expands);
+    assert!(streams(true).iter().all(|info| info.storage == Storage::Dense));
+    assert_eq!(streams(false), example_streams());
     let minibatch = read(&mut packer(SIZES), &mut feed(1));
     assert_eq!(
         floats(minibatch.streams[1].block()),
@@ -551,4 +550,31 @@ fn repeated_indices_have_their_sum_or_their_last_value() {
         let minibatch = read(&mut packer, feed);
         assert_eq!(floats(minibatch.streams[0].block())[..2], [0.0, value]);
     }
+}
+
+#[test]
+fn sparse_streams_may_stay_sparse() {
+    let mut packer = TruncatedPacker::new(example_streams(), true).with_sparse_streams();
+    packer.configure(&SIZES).expect("sizes");
+    let minibatch = read(&mut packer, &mut feed(1));
+    assert_eq!(format!("{} 8", show(&minibatch)), format!("{} {}", FIRST.0, FIRST.1));
+    let columns = minibatch.streams[1].sparse::<f32>().expect("sparse columns");
+    // Three steps of two lanes: 0 20, 1 21, 2 30.
+    assert_eq!(columns.offsets, [0, 1, 2, 4, 6, 6, 7]);
+    assert_eq!(columns.indices, [0, 2, 1, 0, 3, 2, 3]);
+    assert_eq!(columns.values, [1.0, 21.0, 2.0, 3.0, 22.0, 23.0, 31.0]);
+    read(&mut packer, &mut feed(1));
+}
+
+/// A vocabulary that would not fit into memory as dense columns.
+#[test]
+fn sparse_streams_have_any_dimension() {
+    let words = 1 << 40;
+    let streams = vec![info("s", Storage::SparseCsc, ElementType::Float, words)];
+    let sizes = PackConfig { minibatch: 1000, truncation: 100, ..SIZES };
+    assert!(TruncatedPacker::new(streams.clone(), true).configure(&sizes).is_err());
+    let mut packer = TruncatedPacker::new(streams.clone(), true).with_sparse_streams();
+    packer.configure(&sizes).expect("sizes");
+    let minibatch = read(&mut packer, &mut TestFeed::parse(&streams, "0 |s 7:1\n0 |s 9:1\n", 1));
+    assert_eq!(minibatch.streams[0].block().len(), 8 + 2 * 8 + 1001 * 4);
 }

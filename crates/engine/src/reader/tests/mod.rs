@@ -26,6 +26,7 @@ pub(super) fn settings() -> ReaderSettings {
         hash_keys: false,
         order: Order::InOrder,
         packing: Packing::Sequence,
+        expand_sparse: true,
         lanes_by_epoch: None,
         local_timeline: false,
         lockstep: false,
