@@ -192,9 +192,7 @@ fn validate_lists_everything_with_its_place() {
         ran.out.lines().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(" ")).collect();
     let expected = [
         "a.ctf:2:27:x:2 warning",
-        "a.ctf:3:34:x:3 error",
         "a.ctf:3:47:x:3 error",
-        "a.ctf:4:54:x:4 error",
         "a.ctf:4:61:x:4 error",
         "a.ctf:6:110:y:5 error",
         "a.ctf:7:113:y:6 error",
@@ -202,10 +200,10 @@ fn validate_lists_everything_with_its_place() {
         "a.ctf:5:72:y:5 note",
     ];
     assert_eq!((ran.exit, places.as_slice()), (Some(1), &expected.map(str::to_owned)[..]), "{}", ran.out);
-    assert!(ran.out.contains("Dense sample (size = 4) exceeds the expected size (3)."), "{}", ran.out);
-    assert!(ran.out.contains("Unexpected character ('a') in a floating point value."), "{}", ran.out);
+    assert!(ran.out.contains("A dense sample has 4 values, but 'dim' of"), "{}", ran.out);
+    assert!(ran.out.contains("A value is not a number: it begins with 'a'."), "{}", ran.out);
     assert!(ran.out.contains("Samples with the name 'z' are not read"), "{}", ran.out);
-    assert!(ran.error.contains("6 errors, 1 warning, 2 notes."), "{}", ran.error);
+    assert!(ran.error.contains("4 errors, 1 warning, 2 notes."), "{}", ran.error);
     assert!(ran.error.contains("GB/s"), "{}", ran.error);
 }
 
@@ -330,7 +328,11 @@ fn validate_reports_a_file_that_is_missing() {
     let tool = Tool::new();
     let ran = tool.file("a.cntk", CONFIGURATION).run(&["validate", "a.cntk"]);
     assert_eq!(ran.exit, Some(3), "{}", ran.out);
-    assert!(ran.out.starts_with("a.ctf::::: error: Input file 'a.ctf' is not open."), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("a.ctf::::: error: Opening failed for 'a.ctf': No such file or directory."),
+        "{}",
+        ran.out
+    );
     // CNTK's message has no full stop.
     let ran = tool.file("a.ctf", "").run(&["validate", "a.cntk"]);
     assert!(ran.out.contains("Input file is empty. Lines of samples were expected."), "{}", ran.out);

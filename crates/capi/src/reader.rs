@@ -156,7 +156,7 @@ impl cntk_reader {
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
         if !self.process.is_current() {
             return Err(Error::state(
-                "The reader was opened before a fork. Its threads do not exist in this process: open another one.",
+                "The reader was opened before a fork, and its threads do not exist in this process. Open a reader here, after the fork.",
             ));
         }
         match self.reader.try_lock() {

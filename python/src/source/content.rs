@@ -96,7 +96,8 @@ impl Content {
             }
         } else {
             Err(Error::state(
-                "The reader was opened before a fork. Its threads do not exist in this process: open another one.",
+                "The source was opened before a fork, and its threads do not exist in this process. Call its method reopen() here, or \
+                 create a source after the fork.",
             ))
         };
         locked.python(py)

@@ -57,6 +57,7 @@ pub const NAMED: &[Named] = &[
     row("base64_type", Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer"), Fixed("Base64ImageDeserializer")),
     row("several_files", Phrase("'file = (a.ctf:b.ctf)', of HTK 'scpFile = (a.scp:b.scp)'"), Phrase("'add_file', of HTK 'add_scp_file'"), Phrase("'AddFile', of HTK 'AddScpFile'"), Phrase("'filename=[\"a.ctf\", \"b.ctf\"]', of HTK 'scp=[\"a.scp\", \"b.scp\"]'")),
     row("a_deserializer", Phrase("an element to 'deserializers'"), Phrase("a deserializer to the builder"), Phrase("a deserializer to the list"), Phrase("a deserializer to the list")),
+    row("listing_method", Phrase("the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, `GetSequences` in C++, `get_sequences` in Python"), Phrase("the method `sequences`, which lists them"), Phrase("the method `GetSequences`, which lists them"), Phrase("the method `get_sequences`, which lists them")),
     // Of one stream.
     row("dense", Fixed("format = \"dense\""), Method("dense"), Method("Dense"), Fixed("is_sparse=False")),
     row("sparse", Fixed("format = \"sparse\""), Method("sparse"), Method("Sparse"), Fixed("is_sparse=True")),
