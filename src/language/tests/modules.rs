@@ -458,7 +458,7 @@ fn settings_follow_the_release_and_the_front_end() {
     assert_eq!((error.kind(), error.location().line), (ErrorKind::Config, None));
     let levels = Config::generated(&format!("traceLevel = -1 ; {reader}"), FrontEnd::Rust).unwrap();
     let error = levels.settings(ExtensionTypes::default()).unwrap_err();
-    assert_eq!(error.message(), "The value of 'trace_level' in 'ReaderOptions' is negative.");
+    assert_eq!(error.message(), "The value of 'trace_level' in ReaderOptions is negative.");
     let parsed: Config = "a = 1 ; a: 2".parse().unwrap();
     assert_eq!(parsed.section.raw("a"), Some("1"));
     assert!("a = [".parse::<Config>().is_err());

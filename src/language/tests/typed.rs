@@ -7,8 +7,8 @@ use crate::language::{
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, NumpyDeserializer,
     ReaderOptions, Section, UserType, from_text,
 };
-use cntk_reader_core::option::schema::{DECLARED, Declared, Kind, Owner};
 use cntk_reader_core::option::FrontEnd;
+use cntk_reader_core::option::schema::{DECLARED, Declared, Kind, Owner};
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -572,16 +572,17 @@ fn messages_name_deserializers_by_their_types() {
     ] {
         let error =
             Config::of_values(&options(0), front_end).settings(ExtensionTypes::default()).unwrap_err();
-        let expected = format!("The value of '{dim}' in '{class} (deserializer 2):input:x' is 0.");
+        let expected = format!("The value of '{dim}' in the stream 'x' of {class} (deserializer 2) is 0.");
         assert_eq!(error.message(), expected);
         // Keys without an effect are reported inside deserializers, too.
         let config = Config::of_values(&options(1), front_end);
         config.settings(ExtensionTypes::default()).unwrap();
         let line = |key: &str, place: &str, meant: &str| {
-            format!("The configuration key '{key}' in '{place}' has no effect; did you mean '{meant}'?")
+            format!("The option '{key}' in {place} has no effect; did you mean '{meant}'?")
         };
-        let [first, second] =
-            [1, 2].map(|number| line("formt", &format!("{class} (deserializer {number}):input:x"), "format"));
+        let [first, second] = [1, 2].map(|number| {
+            line("formt", &format!("the stream 'x' of {class} (deserializer {number})"), "format")
+        });
         let mut lines = config.section.log().unread(config.section.path());
         lines.sort();
         let mut expected = vec![line("randomise", root, "randomize"), first, second];

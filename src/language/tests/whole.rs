@@ -196,7 +196,7 @@ fn configuration_with_added_deserializers_may_describe_none() {
     // No other section is searched for a reader.
     let several = "x = [ reader = [ readerType = X ] ; cvReader = [ readerType = X ] ]";
     assert_eq!(names(several).unwrap(), ["mine"]);
-    let message = "unknown describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
+    let message = "The configuration describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
                    deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.";
     let error = names(&text_reader("a")).unwrap_err();
     assert_eq!((error.message(), error.class()), (message, I));
