@@ -96,8 +96,8 @@ impl Content {
             }
         } else {
             Err(Error::state(
-                "The source was opened before a fork, and its threads do not exist in this process. Call its method reopen() here, or \
-                 create a source after the fork.",
+                "The source was opened before a fork, and its threads do not exist in this process: use the \
+                 one that source.reopen() returns here.",
             ))
         };
         locked.python(py)
