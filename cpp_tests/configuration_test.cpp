@@ -304,11 +304,13 @@ TEST_F(Configuration, SpeechIsReadWithAnyNames) {
   cr::Reader single = cr::Reader::Open(options, {cr::HtkFeatureDeserializer("x", Path("u1 #\".scp"), 1),
                                                  cr::HtkMlfDeserializer("y", Path("u1 #*.mlf"), 3)});
   single.StartEpoch(Sweep(10));
-  EXPECT_EQ(single.GetMinibatch()["x"].Columns(), 2u);
+  const cr::Minibatch frames = single.GetMinibatch();
+  EXPECT_EQ(frames["x"].Columns(), 2u);
   const std::string archive = Write("k #\".ark", "u1  [\n 4\n 5 ]\n");
   cr::Reader kaldi = cr::Reader::Open(options, cr::KaldiDeserializer::Archive("k;", archive, 1));
   kaldi.StartEpoch(Sweep(10));
-  EXPECT_EQ(kaldi.GetMinibatch()["k;"].Column<float>(1)[0], 5.0f);
+  const cr::Minibatch of_archive = kaldi.GetMinibatch();
+  EXPECT_EQ(of_archive["k;"].Column<float>(1)[0], 5.0f);
 }
 
 // Each array is a stream; the keys are the language's.
@@ -340,7 +342,8 @@ TEST_F(Configuration, ArraysAreReadWithAnyNames) {
   cr::Reader rows = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x));
   EXPECT_EQ(rows.GetStreamDescription("a b=c").shape, (std::vector<std::size_t>{1, 3}));
   rows.StartEpoch(Sweep(10));
-  EXPECT_EQ(rows.GetMinibatch()["a b=c"].Sequences().size(), 2u);
+  const cr::Minibatch of_rows = rows.GetMinibatch();
+  EXPECT_EQ(of_rows["a b=c"].Sequences().size(), 2u);
   cr::Reader one = cr::Reader::Open(options, cr::NumpyDeserializer().Array("a b=c", x).Lengths(lengths));
   one.StartEpoch(Sweep(10));
   const cr::Minibatch minibatch = one.GetMinibatch();
@@ -486,7 +489,8 @@ TEST_F(Configuration, StreamNamesMayHaveAnyCharacters) {
     cr::Reader reader =
         cr::Reader::Open({cr::CtfDeserializer(file).Dense(name, 2).Alias("l").Sparse("y", 5)});
     reader.StartEpoch(Sweep(1));
-    EXPECT_EQ(reader.GetMinibatch()[name].Column<float>(0)[1], 2.0f) << name;
+    const cr::Minibatch minibatch = reader.GetMinibatch();
+    EXPECT_EQ(minibatch[name].Column<float>(0)[1], 2.0f) << name;
   }
   const auto fails = [](const auto& builder, const char* words) {
     const cr::Error error = ErrorOf([&] { cr::Reader::Open({builder}); });

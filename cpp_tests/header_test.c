@@ -123,6 +123,68 @@ static void test_errors_are_objects(void) {
   cntk_reader_error_free(error);
 }
 
+static int log_lines = 0;
+static char last_line[256];
+
+static void count_line(void* userdata, cntk_reader_log_level level, const char* line, size_t length) {
+  (void)userdata;
+  (void)length;
+  if (level == CNTK_READER_LOG_LEVEL_ERROR) ++log_lines;
+  strncpy(last_line, line, sizeof last_line - 1);
+}
+
+/* Whether a call was refused with an error whose text begins with `expected`. Frees the error. */
+static int refused(cntk_reader_status status, cntk_reader_error* error, const char* expected) {
+  const char* text = cntk_reader_error_get_text(error);
+  const int is_so = status == REFUSED && strncmp(text, expected, strlen(expected)) == 0;
+  if (!is_so) fprintf(stderr, "status %d, %s\n", (int)status, text);
+  cntk_reader_error_free(error);
+  return is_so;
+}
+
+static void test_misused_handles(void) {
+  cntk_reader_canceller* canceller = NULL;
+  cntk_reader_options* options = NULL;
+  cntk_reader_error* error = NULL;
+  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+  cntk_reader* reader = NULL;
+  void* handle;
+  uint32_t ends = 0;
+  EXPECT(cntk_reader_log_set_callback(NULL, count_line, NULL, NULL) == CNTK_READER_STATUS_OK);
+  EXPECT(cntk_reader_canceller_create(&canceller, NULL) == CNTK_READER_STATUS_OK);
+  EXPECT(cntk_reader_options_create(0, &options, NULL) == CNTK_READER_STATUS_OK);
+  /* Through void *, as a program's own containers may hold handles. */
+  handle = options;
+  EXPECT(refused(cntk_reader_canceller_cancel(handle, &ends, &error), error,
+                 "The argument 'canceller' of cntk_reader_canceller_cancel is a cntk_reader_options. "
+                 "Expected a cntk_reader_canceller."));
+  handle = canceller;
+  EXPECT(refused(cntk_reader_options_set_size(handle, "a", 1, 1, &error), error,
+                 "The argument 'options' of cntk_reader_options_set_size is a cntk_reader_canceller."));
+  source.options = handle;
+  EXPECT(refused(cntk_reader_open(&source, &reader, &error), error,
+                 "The member 'options' of cntk_reader_source is a cntk_reader_canceller."));
+  EXPECT(log_lines == 0);
+  cntk_reader_options_free(handle);
+  EXPECT(log_lines == 1);
+  EXPECT(strcmp(last_line, "The argument 'options' of cntk_reader_options_free is a cntk_reader_canceller. "
+                           "Expected a cntk_reader_options.") == 0);
+  EXPECT(cntk_reader_canceller_cancel(canceller, &ends, NULL) == CNTK_READER_STATUS_OK);
+  cntk_reader_canceller_free(canceller);
+  EXPECT(log_lines == 1);
+  EXPECT(refused(cntk_reader_canceller_cancel(canceller, &ends, &error), error,
+                 "The argument 'canceller' of cntk_reader_canceller_cancel is a released "
+                 "cntk_reader_canceller."));
+  source.options = options;
+  source.canceller = canceller;
+  EXPECT(refused(cntk_reader_open(&source, &reader, &error), error,
+                 "The member 'canceller' of cntk_reader_source is a released cntk_reader_canceller."));
+  cntk_reader_canceller_free(canceller);
+  EXPECT(log_lines == 2);
+  cntk_reader_options_free(options);
+  EXPECT(cntk_reader_log_set_callback(NULL, NULL, NULL, NULL) == CNTK_READER_STATUS_OK);
+}
+
 static void test_struct_sizes(void) {
   /* A program of a later version: unknown members are refused if set, and accepted if zero. */
   struct {
@@ -148,6 +210,7 @@ static void test_struct_sizes(void) {
 int main(void) {
   test_null_arguments();
   test_errors_are_objects();
+  test_misused_handles();
   test_struct_sizes();
   EXPECT(cntk_reader_version_get() == CNTK_READER_VERSION);
   return failures == 0 ? 0 : 1;

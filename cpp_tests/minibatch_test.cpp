@@ -1,7 +1,10 @@
 // Minibatches: data, layouts, keys, lifetime.
 
 #include <cstring>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "data.hpp"
 
@@ -13,6 +16,31 @@ template <typename T>
 std::vector<std::remove_const_t<T>> Copy(cr::Span<T> span) {
   return {span.begin(), span.end()};
 }
+
+// Whether a stream, the keys, or the descriptions of a minibatch of type M can be borrowed.
+template <typename M, typename Key, typename = void>
+constexpr bool kGivesStream = false;
+template <typename M, typename Key>
+constexpr bool kGivesStream<M, Key, std::void_t<decltype(std::declval<M>()[std::declval<Key>()])>> = true;
+template <typename M, typename = void>
+constexpr bool kGivesKeys = false;
+template <typename M>
+constexpr bool kGivesKeys<M, std::void_t<decltype(std::declval<M>().Keys())>> = true;
+template <typename M, typename = void>
+constexpr bool kGivesDescriptions = false;
+template <typename M>
+constexpr bool kGivesDescriptions<M, std::void_t<decltype(std::declval<M>().GetStreamDescriptions())>> = true;
+
+template <typename M>
+constexpr bool kGivesAll = kGivesStream<M, std::size_t> && kGivesStream<M, const char*> &&
+                           kGivesStream<M, std::string> && kGivesKeys<M> && kGivesDescriptions<M>;
+template <typename M>
+constexpr bool kGivesAny = kGivesStream<M, std::size_t> || kGivesStream<M, const char*> ||
+                           kGivesStream<M, std::string> || kGivesKeys<M> || kGivesDescriptions<M>;
+
+// Views of a temporary minibatch would dangle, and do not compile.
+static_assert(kGivesAll<cr::Minibatch&> && kGivesAll<const cr::Minibatch&>);
+static_assert(!kGivesAny<cr::Minibatch> && !kGivesAny<const cr::Minibatch>);
 
 TEST_F(MinibatchTest, DenseData) {
   cr::Reader reader = Open("|x 1 2 |y 0:1\n|x 3 4 |y 4:0.5\n");
@@ -71,7 +99,8 @@ TEST_F(MinibatchTest, CanonicalColumnsAscendWithEachIndexOnce) {
 TEST_F(MinibatchTest, CanonicalColumnsOfDoubles) {
   cr::Reader reader = Open("|x 1 2 |y 2:0.25 2:0.5\n", "precision = \"double\"");
   reader.StartEpoch(Sweep(1));
-  const cr::CanonicalColumns<double> columns = reader.GetMinibatch()["y"].Canonical<double>();
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::CanonicalColumns<double> columns = minibatch["y"].Canonical<double>();
   EXPECT_EQ(columns.values, (std::vector<double>{0.75}));
   EXPECT_EQ(columns.indices, (std::vector<std::int32_t>{2}));
   EXPECT_EQ(columns.offsets, (std::vector<std::int32_t>{0, 1}));
@@ -91,7 +120,8 @@ TEST_F(MinibatchTest, BagsAreTheEntriesOfEachSample) {
   EXPECT_EQ(ErrorOf([&] { minibatch["x"].Bags<float>(); }).Kind(), cr::ErrorKind::kInvalidArgument);
   cr::Reader of_ones = Open("|x 1 2 |y 3:1 1:1\n|x 3 4 |y 0:1\n");
   of_ones.StartEpoch(Sweep(2));
-  EXPECT_TRUE(of_ones.GetMinibatch()["y"].Bags<float>().weights.empty());
+  const cr::Minibatch ones = of_ones.GetMinibatch();
+  EXPECT_TRUE(ones["y"].Bags<float>().weights.empty());
 }
 
 TEST_F(MinibatchTest, Doubles) {

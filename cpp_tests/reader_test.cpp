@@ -121,15 +121,20 @@ TEST_F(ReaderTest, NothingFollowsTheEndOfAnEpoch) {
   EXPECT_EQ(Rest(reader), std::vector<float>());
 }
 
+std::size_t SamplesOfNext(cr::Reader& reader) {
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  return minibatch["x"].Samples();
+}
+
 TEST_F(ReaderTest, ChangesItsConfiguration) {
   cr::Reader reader = Open(Lines(6));
   reader.StartEpoch(Sweep(1));
-  EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 1u);
+  EXPECT_EQ(SamplesOfNext(reader), 1u);
   cr::ReaderConfiguration configuration;
   configuration.minibatch_size = 3;
   reader.SetConfiguration(configuration);
   EXPECT_EQ(reader.GetConfiguration().minibatch_size, 3u);
-  EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 3u);
+  EXPECT_EQ(SamplesOfNext(reader), 3u);
 }
 
 TEST_F(ReaderTest, ReportsTheConfigurationOfARestoredCheckpoint) {

@@ -1,5 +1,6 @@
 // The composite module, which a host loads for a configuration with `deserializers`.
 
+#include "announce.hpp"
 #include "data_reader.hpp"
 #include "foreign.hpp"
 #include "host_reader.hpp"
@@ -24,6 +25,8 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 constexpr cntk_dropin::Adapter kAdapter = {false, false};
 
 }  // namespace
+
+const char cntk_dropin::kLine[] = CNTK_DROPIN_LINE("Cntk.Composite", "CompositeDataReader");
 
 CNTK_DROPIN_EXPORT host::Reader* CreateCompositeDataReader(const host::ConfigParameters* config) {
   return create(*config).release();

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "announce.hpp"
 #include "host_reader.hpp"
 #include "text.hpp"
 
@@ -26,6 +27,7 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
                                            const std::wstring& type, const host::ConfigParameters& config,
                                            std::shared_ptr<host::CorpusDescriptor> corpus, bool is_primary) {
+  cntk_dropin::announce(config);
   const std::string name = cntk_dropin::narrow(type);
   const cntk_dropin::Type* const known = cntk_dropin::kFormat.find(name);
   if (known == nullptr) {

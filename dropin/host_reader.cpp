@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "announce.hpp"
 #include "host_versions.hpp"
 #include "text.hpp"
 
@@ -14,6 +15,7 @@ namespace host = cntk_host;
 std::unique_ptr<host::Reader> make_host_reader(const host::ConfigParameters& config,
                                                cntk_reader_section_kind kind,
                                                std::unique_ptr<Companion> companion) {
+  announce(config);
   return std::make_unique<EngineReader>(make_section(config).get(), kind, std::move(companion));
 }
 
@@ -90,6 +92,7 @@ class PositionedReader : public host::PositionReader {
 std::unique_ptr<host::Reader> make_host_reader(const host::ConfigParameters& config,
                                                cntk_reader_section_kind kind,
                                                std::unique_ptr<Companion> companion) {
+  announce(config);
   return std::make_unique<PositionedReader>(make_section(config).get(), kind, std::move(companion));
 }
 

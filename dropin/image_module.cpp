@@ -1,6 +1,7 @@
 // The module for images: map files and lines of Base64, transforms, and
 // `readerType = "ImageReader"`.
 
+#include "announce.hpp"
 #include "deserializer_module.hpp"
 #include "image_transforms.hpp"
 #include "text.hpp"
@@ -8,6 +9,8 @@
 #define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace cntk_dropin {
+
+const char kLine[] = CNTK_DROPIN_LINE("Cntk.Deserializers.Image", "ImageReader");
 
 const Format kFormat = {CNTK_READER_SECTION_KIND_IMAGE, kImageTypes, false, {true, false}};
 
@@ -17,6 +20,7 @@ const Format kFormat = {CNTK_READER_SECTION_KIND_IMAGE, kImageTypes, false, {tru
 
 CNTK_DROPIN_EXPORT bool CreateTransformer(cntk_host::Transformer** transformer, const std::wstring& type,
                                           const cntk_host::ConfigParameters& config) {
+  cntk_dropin::announce(config);
   auto made = cntk_dropin::make_image_transform(cntk_dropin::narrow(type), config);
   if (made == nullptr) return false;
   *transformer = made.release();

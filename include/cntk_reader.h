@@ -90,6 +90,14 @@
  * callbacks, their userdata, and the arrays of a user-defined deserializer until their chunk is
  * released. All functions that free or release accept NULL.
  *
+ * Handles are checked at no measurable cost. A call with a released handle, or with a handle of
+ * another type that was cast or came through void *, returns CNTK_READER_STATUS_INVALID_ARGUMENT;
+ * the error names the function, the parameter, and the handle that was found. Functions without a
+ * status do nothing, and log a line of severity CNTK_READER_LOG_LEVEL_ERROR; so a second release
+ * does no harm. A released handle is known until 4096 later ones were released. After that, and
+ * during a release by another thread, its use is undefined behaviour like that of any other
+ * invalid pointer.
+ *
  * Errors
  * ------
  * Functions that can fail return a cntk_reader_status: CNTK_READER_STATUS_OK, which is 0, or the
@@ -97,8 +105,9 @@
  * parameter is a place for an error object, which may be NULL, and is written only on failure. The
  * object has the message, CNTK's class of exception and the location: file, line, byte offset,
  * stream, sequence key. NULL for a required argument is an error, not a crash; a pointer that is
- * neither NULL nor valid is undefined behaviour. A panic inside the library is contained: the call
- * returns CNTK_READER_STATUS_INTERNAL, and its reader refuses all further calls.
+ * neither NULL, nor valid, nor a handle that was released recently, is undefined behaviour. A panic
+ * inside the library is contained: the call returns CNTK_READER_STATUS_INTERNAL, and its reader
+ * refuses all further calls.
  *
  * Threads
  * -------
@@ -2060,26 +2069,29 @@ const char *cntk_reader_version_get_text(void);
 uint32_t cntk_reader_version_get_abi(void);
 
 /**
- * Gets the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL
- * or `info->struct_size` is not set.
+ * Gets the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL,
+ * `error` is released or another handle, or `info->struct_size` is not set.
  */
 cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error, cntk_reader_error_info *info);
 
 /**
  * Returns the message and the location for display: UTF-8, NUL-terminated, valid as long as the
  * error. It is one line; for an error in the text of a configuration, two more lines show the
- * place. For NULL it is "".
+ * place. For NULL it is "". For a released error or another handle, it is a fixed text that says
+ * so.
  */
 const char *cntk_reader_error_get_text(const cntk_reader_error *error);
 
 /**
  * Returns the object that a failing callback has attached with cntk_reader_failure_set_cause, or
- * NULL. It is valid at least as long as the error.
+ * NULL. It is valid at least as long as the error. For a released error or another handle it is
+ * NULL.
  */
 void *cntk_reader_error_get_cause(const cntk_reader_error *error);
 
 /**
- * Frees an error. NULL is allowed.
+ * Frees an error. NULL is allowed. For a released error or another handle it does nothing but log
+ * the mistake.
  */
 void cntk_reader_error_free(cntk_reader_error *error);
 
@@ -2100,8 +2112,9 @@ cntk_reader_status cntk_reader_canceller_cancel(const cntk_reader_canceller *can
                                                 cntk_reader_error **error);
 
 /**
- * Frees a canceller. NULL is allowed. Readers that were opened with it stay usable, but their
- * calls can no longer be cancelled.
+ * Frees a canceller. NULL is allowed. For a released canceller or another handle it does nothing
+ * but log the mistake. Readers that were opened with it stay usable, but their calls can no longer
+ * be cancelled.
  */
 void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
 
@@ -2121,8 +2134,9 @@ cntk_reader_status cntk_reader_options_copy(const cntk_reader_options *options,
                                             cntk_reader_error **error);
 
 /**
- * Frees options. NULL is allowed. Readers that were opened from them, and options that contain a
- * copy of them, are not affected.
+ * Frees options. NULL is allowed. For released options or another handle it does nothing but log
+ * the mistake. Readers that were opened from them, and options that contain a copy of them, are
+ * not affected.
  */
 void cntk_reader_options_free(cntk_reader_options *options);
 
@@ -2273,9 +2287,10 @@ cntk_reader_status cntk_reader_source_list_readers(const cntk_reader_source *sou
                                                    cntk_reader_error **error);
 
 /**
- * Frees a reader. NULL is allowed. Its minibatches, errors and buffers stay valid; the
- * descriptions of its streams and deserializers do not. Must not be called during another call on
- * the reader. In the child of a fork it returns at once without freeing memory.
+ * Frees a reader. NULL is allowed. For a released reader or another handle it does nothing but log
+ * the mistake. Its minibatches, errors and buffers stay valid; the descriptions of its streams and
+ * deserializers do not. Must not be called during another call on the reader. In the child of a
+ * fork it returns at once without freeing memory.
  */
 void cntk_reader_free(cntk_reader *reader);
 
@@ -2424,13 +2439,15 @@ cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               cntk_reader_error **error);
 
 /**
- * Adds a reference. NULL is allowed. May be called from any thread.
+ * Adds a reference. NULL is allowed. For a released minibatch or another handle it does nothing
+ * but log the mistake. May be called from any thread.
  */
 void cntk_reader_minibatch_retain(const cntk_reader_minibatch *minibatch);
 
 /**
  * Releases a reference. Releasing the last one invalidates all pointers into the minibatch. NULL
- * is allowed. May be called from any thread.
+ * is allowed. For a released minibatch or another handle it does nothing but log the mistake. May
+ * be called from any thread.
  */
 void cntk_reader_minibatch_release(const cntk_reader_minibatch *minibatch);
 
@@ -2660,7 +2677,8 @@ cntk_reader_status cntk_reader_buffer_get_bytes(const cntk_reader_buffer *buffer
                                                 cntk_reader_error **error);
 
 /**
- * Frees a buffer. NULL is allowed.
+ * Frees a buffer. NULL is allowed. For a released buffer or another handle it does nothing but log
+ * the mistake.
  */
 void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
 

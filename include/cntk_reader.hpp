@@ -27,8 +27,9 @@
 //
 // Ownership. Reader, Minibatch and Checkpoint own their data and can be moved. Copying a Minibatch
 // adds a reference and copies no data. StreamMinibatch, Sequence and Span are views, valid as long
-// as the minibatch that they came from. A minibatch may outlive its reader. A moved-from object may
-// be destroyed or assigned to; any other use throws an Error of kind kInvalidArgument.
+// as the minibatch that they came from, so `minibatch["x"]` of a temporary minibatch does not
+// compile. A minibatch may outlive its reader. A moved-from object may be destroyed or assigned to;
+// any other use throws an Error of kind kInvalidArgument.
 //
 // Errors. Every failure is thrown as cntk::reader::Error, a std::runtime_error that knows its
 // location. Views check stream names and element types, but not the numbers of columns and steps,

@@ -162,9 +162,8 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
             }
         }
     });
-    // SAFETY: `cntk_reader_open` made the handle from a box, and it is turned back into a box only
-    // here.
-    cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
+    // SAFETY: the handle is freed only here.
+    unsafe { cntk_reader_free(reader) };
     warm
 }
 

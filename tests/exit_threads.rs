@@ -131,13 +131,13 @@ fn open() -> *mut Handle {
 }
 
 fn text(error: MaybeUninit<*mut cntk_reader_error>) -> String {
-    // SAFETY: the call failed, so it has written an error.
-    let error = unsafe { Box::from_raw(error.assume_init()) };
-    // SAFETY: the text is a C string owned by the error, which is still alive.
-    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
-    let text = text.to_string_lossy().into_owned();
-    cntk_reader_error_free(Some(error));
-    text
+    // SAFETY: the call failed, so it has written an error, whose text lives until it is freed.
+    unsafe {
+        let error = error.assume_init();
+        let text = CStr::from_ptr(cntk_reader_error_get_text(error.as_ref())).to_string_lossy().into_owned();
+        cntk_reader_error_free(error);
+        text
+    }
 }
 
 /// Reads until the first error.
@@ -195,8 +195,8 @@ fn child() {
         }
         _ => unreachable!(),
     }
-    // SAFETY: the handle comes from a box, and is freed once.
-    cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
+    // SAFETY: the handle is freed once.
+    unsafe { cntk_reader_free(reader) };
 }
 
 fn run(case: &str) -> Vec<String> {

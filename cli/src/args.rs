@@ -7,6 +7,7 @@ use crate::commands::head::{Head, Sample};
 use crate::commands::index::Index;
 use crate::commands::info::Info;
 use crate::commands::order::Order;
+use crate::commands::report::Report;
 use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -36,6 +37,14 @@ Exit codes:
 /// The largest number of threads that can be requested.
 const MAX_THREADS: u64 = cntk_reader_core::runtime::pool::MAX_THREADS as u64;
 
+fn threads(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("data cannot be read without a thread: leave out --threads to use all CPUs".to_owned()),
+        Ok(count @ 1..=MAX_THREADS) => Ok(count),
+        _ => Err(format!("write a number from 1 to {MAX_THREADS}")),
+    }
+}
+
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 pub struct Global {
@@ -44,7 +53,7 @@ pub struct Global {
     pub quiet: bool,
 
     /// Threads that load and parse [default: the CPUs that the process may use]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub threads: Option<u64>,
 
     /// The reader to use if a configuration has several, by the keys that lead to it: train.reader
@@ -77,6 +86,7 @@ pub enum Command {
     Convert(Convert),
     Bench(Bench),
     Order(Order),
+    Report(Report),
     Completions(Completions),
     Man(Man),
 }

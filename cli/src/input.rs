@@ -130,6 +130,11 @@ impl Input {
         matches!(self.format, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
     }
 
+    /// Whether it is several data files, or one of speech or images, without a configuration.
+    pub fn has_bare_files(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// The path as text, or its URL if the path is not valid text.
     pub fn name(&self) -> &str {
         &self.name

@@ -3,7 +3,7 @@
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`progress`] shows the progress of long commands, [`exit`] defines the exit
+//! writes results, [`import`] handles files of other formats, [`progress`] shows the progress of long commands, [`exit`] defines the exit
 //! codes.
 
 mod args;
@@ -11,6 +11,7 @@ mod args;
 mod arrow;
 mod commands;
 mod exit;
+mod import;
 mod input;
 mod npy;
 mod open;
@@ -59,6 +60,7 @@ fn execute(args: &Args) -> u8 {
         Command::Convert(options) => commands::convert::run(options, global),
         Command::Bench(options) => commands::bench::run(options, global),
         Command::Order(options) => commands::order::run(options, global),
+        Command::Report(options) => commands::report::run(options, global),
         Command::Completions(options) => commands::generate::completions(options),
         Command::Man(options) => commands::generate::man(options),
     };

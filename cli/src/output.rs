@@ -98,15 +98,45 @@ pub fn count(number_of: u64, thing: &str) -> String {
     format!("{} {thing}{}", number(number_of), if number_of == 1 { "" } else { "s" })
 }
 
-/// Formats a number of bytes with a binary unit.
+/// Formats a number of bytes with a decimal unit, as all of the tool does.
 pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
+    // 999.95 would be rounded to 1000.0.
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
         unit += 1;
     }
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// Formats an amount with the time that it took, and the rate: `1.2 GB in 0.6 s, 2.0 GB/s`.
+pub fn bytes_in(amount: u64, seconds: f64) -> String {
+    format!("{} in {seconds:.1} s, {}/s", bytes(amount), bytes((amount as f64 / seconds.max(1e-9)) as u64))
+}
+
+/// Rounds a measured number to three significant digits.
+pub fn rounded(value: f64) -> String {
+    let digits = if value > 0.0 { value.log10().floor() as i32 - 2 } else { 0 };
+    match digits {
+        0.. => number((value / 10f64.powi(digits)).round() as u64 * 10u64.saturating_pow(digits as u32)),
+        _ => format!("{value:.*}", digits.unsigned_abs().min(9) as usize),
+    }
+}
+
+/// Width of lines where the terminal's is unknown, or standard output is no terminal.
+const WIDTH: usize = 110;
+
+/// Returns the number of columns that lines should fit into: of `COLUMNS` or the terminal, if
+/// standard output is one.
+pub fn width() -> usize {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return WIDTH;
+    }
+    let variable = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
+    variable.or_else(terminal).filter(|&width| width > 0).unwrap_or(WIDTH)
 }
 
 #[cfg(test)]
@@ -120,6 +150,14 @@ mod tests {
             [0, 1, 2000].map(|errors| count(errors, "error")),
             ["0 errors", "1 error", "2,000 errors"]
         );
-        assert_eq!([0, 1023, 1024, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
+        assert_eq!(
+            [0, 999, 1000, 999_949, 999_950, 5 << 30].map(bytes),
+            ["0 B", "999 B", "1.0 kB", "999.9 kB", "1.0 MB", "5.4 GB"]
+        );
+        assert_eq!(bytes_in(1_200_000_000, 0.6), "1.2 GB in 0.6 s, 2.0 GB/s");
+        assert_eq!(
+            [0.0, 0.000_123_4, 0.5, 6.8853, 74.4, 999.6, 49_690_726.0].map(rounded),
+            ["0", "0.000123", "0.500", "6.89", "74.4", "1,000", "49,700,000"]
+        );
     }
 }

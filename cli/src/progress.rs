@@ -10,7 +10,7 @@ impl Progress {
     /// Shows progress of `what` in bytes. Hidden with `--quiet`, and if standard error is not a
     /// terminal.
     pub fn bytes(global: &Global, what: &'static str) -> Progress {
-        let counts = "{binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
+        let counts = "{decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}";
         Progress::new(global, what, counts)
     }
 
@@ -31,8 +31,27 @@ impl Progress {
         ))
     }
 
-    /// Updates the bar: `done` of `total` bytes or sequences.
+    /// Shows an activity without a known size, and replaces the one before.
+    pub fn activity(global: &Global) -> Progress {
+        let progress = Progress::new(global, "", "");
+        progress.0.set_style(
+            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        progress
+    }
+
+    /// Names the current activity.
+    pub fn say(&self, activity: String) {
+        self.0.set_message(activity);
+        self.0.tick();
+    }
+
+    /// Updates the bar: `done` of `total` bytes or sequences. Without a total, as of speech and
+    /// images, nothing is shown.
     pub fn set(&self, done: u64, total: u64) {
+        if total == 0 {
+            return;
+        }
         self.0.set_length(total);
         self.0.set_position(done);
     }

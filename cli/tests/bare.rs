@@ -204,6 +204,10 @@ fn features_are_converted() {
         assert!(line.starts_with(&format!("{output}: 2 sequences in ")), "{line}");
         shown.iter().for_each(|file| assert_eq!(head(file).1, expected, "{file}"));
     }
+    let (code, _, errors) = run(folder, &["convert", "x.ark", "y.mfc", "--to", "htk"]);
+    assert!(code == 2 && errors.contains("--script y.scp"), "{errors}");
+    let (code, _, errors) = run(folder, &["validate", "feats.scp"]);
+    assert!(code == 0 && errors.contains("Read 2 sequences in ") && !errors.contains("B/s"), "{errors}");
     let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file");
     assert!(bytes("x.npz") == bytes("y.npz"));
     let values: Vec<u8> = (4..10).flat_map(|value| (value as f32).to_le_bytes()).collect();

@@ -5,6 +5,7 @@ mod common;
 
 use common::{data, run, tool};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -101,6 +102,8 @@ fn class_arrays_become_sparse_streams() {
         assert!(errors.contains(words), "{option}: {errors}");
     }
     assert_eq!(text(), "0\t|y 2:1\n1\t|y 0:1\n2\t|y 4:1\n", "the earlier file is kept");
+    let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--stream", "yy"]);
+    assert!(code == 2 && errors.contains("There is no stream 'yy'. The data have 'y'."), "{errors}");
     let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--one-hot", "y=5"]);
     assert!(code == 2 && errors.contains("--one-hot is for NumPy arrays and Arrow files"), "{errors}");
 }
@@ -294,19 +297,44 @@ fn bench_prints_a_table() {
         assert!((1_000.0..=3_000.0).contains(&samples) || number(2) < 0.0005, "{table}");
     }
     assert_eq!(lines.len(), 4, "{table}");
-    assert!(errors.contains("Parse, 2 threads") && errors.contains("Randomize, 2 threads"), "{errors}");
+    assert_eq!(errors, "", "progress is for terminals");
 }
 
 #[test]
-fn completions_and_man_pages_are_generated() {
+fn completions_and_man_pages_of_the_wheel_are_up_to_date() {
+    let share = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/cntk_reader.data/data/share");
+    let advice = "`cargo xtask share` writes it";
     let folder = tempfile::tempdir().expect("a folder");
-    for shell in ["bash", "zsh", "fish"] {
+    for (shell, path) in [
+        ("bash", "bash-completion/completions/cntk-reader"),
+        ("zsh", "zsh/site-functions/_cntk-reader"),
+        ("fish", "fish/vendor_completions.d/cntk-reader.fish"),
+    ] {
         let (code, text, _) = run(folder.path(), &["completions", shell]);
         assert!(code == 0 && text.contains("convert") && text.contains("one-hot"), "{shell}");
+        let kept = std::fs::read_to_string(share.join(path)).expect(path);
+        assert!(kept == text, "{path} is out of date: {advice}");
     }
     assert_eq!(run(folder.path(), &["man", "pages/man1"]).0, 0);
-    let page =
-        |name: &str| std::fs::read_to_string(folder.path().join("pages/man1").join(name)).expect("a page");
-    assert!(page("cntk-reader.1").contains("Exit codes"));
-    assert!(page("cntk-reader-convert.1").contains("Examples"));
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    let (made, kept) = (folder.path().join("pages/man1"), share.join("man/man1"));
+    assert_eq!(names(&made), names(&kept), "{advice}");
+    for name in names(&made) {
+        let page = std::fs::read_to_string(made.join(&name)).expect("a page");
+        for section in ["DESCRIPTION", "ENVIRONMENT", "SEE ALSO"] {
+            assert!(
+                page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
+                "{name}: {section}"
+            );
+        }
+        let kept = std::fs::read_to_string(kept.join(&name)).expect("a page");
+        assert!(kept == page, "{name} is out of date: {advice}");
+    }
+    let page = |name: &str| std::fs::read_to_string(made.join(name)).expect("a page");
+    assert!(page("cntk-reader.1").contains("EXIT STATUS"));
+    assert!(page("cntk-reader-convert.1").contains("EXAMPLES"));
 }

@@ -11,10 +11,13 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
 
-/// Opens a pseudo-terminal of 100 columns. Returns the end for programs, and the other end.
+/// Columns of the pseudo-terminal.
+const COLUMNS: u16 = 80;
+
+/// Opens a pseudo-terminal. Returns the end for programs, and the other end.
 fn terminal() -> (OwnedFd, File) {
     let (mut ours, mut theirs) = (0, 0);
-    let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
     let nothing = std::ptr::null_mut();
     // SAFETY: `ours` and `theirs` are integers that live until the end of the function; `openpty`
     // accepts NULL for the name and the settings, and only reads `size`.
@@ -52,7 +55,7 @@ fn a_terminal_gets_tables_and_colors() {
     let folder = folder.path();
     let (code, text) = on_terminal(folder, &["order", "data.cntk", "--report"], &[]);
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains(BOLD) && text.contains("displacement, samples"), "{text:?}");
+    assert!(text.contains(BOLD) && text.contains("displacement (samples)"), "{text:?}");
     for variables in [&[("NO_COLOR", "1")], &[("TERM", "dumb")]] {
         let (_, text) = on_terminal(folder, &["order", "data.cntk", "--report"], variables);
         assert!(!text.contains('\x1b') && text.contains("displacement"), "{variables:?} {text:?}");
@@ -61,6 +64,53 @@ fn a_terminal_gets_tables_and_colors() {
     assert!(text.contains("minibatch") && !text.contains('{'), "{text:?}");
     let (_, text) = on_terminal(folder, &["order", "data.cntk", "-n", "2", "--format", "ndjson"], &[]);
     assert!(text.contains("\"schema\":1") && !text.contains('\x1b'), "{text:?}");
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let (folder, _) = data(100);
+    let folder = folder.path();
+    let line: String = (0..100).map(|number| format!(" {number}.25")).collect();
+    std::fs::write(folder.join("wide.ctf"), format!("|x{line} |y 1:1\n")).expect("writing");
+    let longest = |text: &str| text.lines().map(|line| line.trim_end().len()).max();
+    let (_, text) = on_terminal(folder, &["head", "wide.ctf"], &[("NO_COLOR", "1")]);
+    // Words of 6 bytes are cut so that " ..." fits.
+    assert!(text.contains(" ...") && longest(&text).is_some_and(|most| (74..=80).contains(&most)), "{text}");
+    let (_, text) = on_terminal(folder, &["head", "wide.ctf"], &[("NO_COLOR", "1"), ("COLUMNS", "60")]);
+    assert!(text.contains(" ...") && longest(&text).is_some_and(|most| (54..=60).contains(&most)), "{text}");
+    let (_, piped, _) = run(folder, &["head", "wide.ctf", "--format", "table"]);
+    assert!(longest(&piped) > Some(100), "{piped}");
+    for arguments in
+        [&["info", "data.ctf"][..], &["order", "data.cntk"], &["bench", "data.cntk", "--repetitions", "1"]]
+    {
+        let (code, text) = on_terminal(folder, arguments, &[("NO_COLOR", "1")]);
+        // The progress line is rewritten in place.
+        let shown = text.lines().map(|line| line.rsplit('\r').find(|part| !part.is_empty()).unwrap_or(line));
+        let longest = shown.filter(|line| !line.contains("load")).map(|line| line.len()).max();
+        assert!(code == 0 && longest <= Some(80), "{text}");
+    }
+}
+
+#[test]
+fn order_reports_on_a_terminal_unless_a_list_is_requested() {
+    let (folder, _) = data(100);
+    let folder = folder.path();
+    let (code, text) = on_terminal(folder, &["order", "data.cntk"], &[]);
+    assert!(code == 0 && text.contains("displacement") && !text.contains("minibatch  sweep"), "{text}");
+    let (_, text) = on_terminal(folder, &["order", "data.cntk", "-n", "2"], &[]);
+    assert!(text.contains("minibatch  sweep") && !text.contains("displacement"), "{text}");
+    let (_, text) = on_terminal(folder, &["order", "data.cntk", "--digest"], &[]);
+    assert!(text.contains("100 sequences") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn bench_has_one_progress_line() {
+    let (folder, _) = data(100);
+    let bench = ["bench", "data.cntk", "--repetitions", "1", "--threads-list", "1"];
+    let (code, text) = on_terminal(folder.path(), &bench, &[]);
+    assert!(code == 0 && text.contains("Timing 'pack' with 1 thread"), "{text}");
+    let (code, _, errors) = run(folder.path(), &bench);
+    assert_eq!((code, errors.as_str()), (0, ""));
 }
 
 #[test]

@@ -1,9 +1,11 @@
-//! Builds the modules that unmodified CNTK loads in place of its own, and installs them into CNTK.
+//! Builds the modules that unmodified CNTK loads in place of its own, gathers them with the scripts
+//! that install them, and tests these scripts.
 
 #[macro_use]
 extern crate tooling;
 
-pub mod swap;
+pub mod operator;
+pub mod script;
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -175,8 +177,17 @@ pub struct Module {
 }
 
 /// Sources of every module.
-const SHARED: [&str; 8] =
-    ["host_reader", "reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
+const SHARED: [&str; 9] = [
+    "announce",
+    "host_reader",
+    "reader",
+    "layout",
+    "distances",
+    "data_reader",
+    "engine",
+    "exception",
+    "text",
+];
 
 /// All modules, the composite one first.
 pub const MODULES: [Module; 5] = [COMPOSITE, TEXT, BINARY, HTK, IMAGES];
@@ -267,9 +278,11 @@ pub fn composite(project: &Project, host: Host) -> PathBuf {
     host.folder(project).join(COMPOSITE.file(host))
 }
 
-/// Builds the modules for all hosts, and the driver that tests them.
+/// Builds the modules for all hosts with the scripts that install them, and the driver that tests
+/// them.
 pub fn everything(project: &Project) -> Result<()> {
     modules_for(project, &HOSTS)?;
+    script::gather(project)?;
     project.part("driver host_replay", || driver(project, "host_replay", HOSTS[0]).map(drop))
 }
 
@@ -302,10 +315,11 @@ fn modules_for(project: &Project, hosts: &[Host]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the modules for one host.
+/// Builds the modules for one host, with the scripts that install them.
 pub fn build_for(project: &Project, host: Host) -> Result<()> {
     let engine = engine(project)?;
-    project.part(&format!("modules for CNTK {}", host.name()), || build(project, host, &engine))
+    project.part(&format!("modules for CNTK {}", host.name()), || build(project, host, &engine))?;
+    script::gather(project)
 }
 
 /// Builds the library that the modules contain.
@@ -325,6 +339,7 @@ pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) ->
     static BUILDING: Mutex<()> = Mutex::new(());
     let _alone = alone(&BUILDING);
     let folder = flavor.folder(project, host);
+    script::mark(&folder, host)?;
     let built: Vec<PathBuf> = MODULES.iter().map(|module| folder.join(module.file(host))).collect();
     let mut inputs = sources(project)?;
     inputs.push(engine.to_owned());
@@ -433,7 +448,8 @@ fn for_each_source(host: Host, work: impl Fn(&str) -> Result<String> + Sync) -> 
 fn compiler(project: &Project, host: Host, source: &str) -> Run {
     let run = project.run(&project.compiler()).args(["-std=c++17", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
     let run = run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"]);
-    let run = run.args(host.options()).arg("-I").arg(project.path("include"));
+    let run = run.args(host.options()).arg(format!("-DCNTK_DROPIN_SERVES=\"{}\"", host.version));
+    let run = run.arg("-I").arg(project.path("include"));
     run.arg(project.path(&format!("dropin/{source}.cpp")))
 }
 

@@ -335,17 +335,21 @@ class Minibatch {
   /// Number of streams: that of the reader, or 0.
   std::size_t size() const noexcept { return content_.info.stream_count; }
 
-  /// Returns a stream by number.
-  StreamMinibatch operator[](std::size_t id) const { return StreamMinibatch(content_.handle, id); }
+  /// Returns a stream by number. Keep the minibatch in a variable: a view of a temporary would
+  /// dangle, and does not compile.
+  StreamMinibatch operator[](std::size_t id) const& { return StreamMinibatch(content_.handle, id); }
+  StreamMinibatch operator[](std::size_t id) const&& = delete;
 
   /// Returns a stream by name.
-  StreamMinibatch operator[](std::string_view name) const {
+  StreamMinibatch operator[](std::string_view name) const& {
     return (*this)[detail::FindStream(GetStreamDescriptions(), name).id];
   }
+  StreamMinibatch operator[](std::string_view name) const&& = delete;
 
   /// The key of each sequence as a number, by the sequence's number: the number in the data or, if
   /// keys are texts, a number that stands for the text as long as the reader exists.
-  Span<const std::uint64_t> Keys() const noexcept { return {content_.info.keys, content_.info.key_count}; }
+  Span<const std::uint64_t> Keys() const& noexcept { return {content_.info.keys, content_.info.key_count}; }
+  Span<const std::uint64_t> Keys() const&& = delete;
 
   /// Returns the key of a sequence as text.
   std::string Key(std::size_t sequence) const {
@@ -360,10 +364,11 @@ class Minibatch {
   }
 
   /// The descriptions of the streams, in order.
-  const StreamDescriptions& GetStreamDescriptions() const noexcept {
+  const StreamDescriptions& GetStreamDescriptions() const& noexcept {
     static const StreamDescriptions none;
     return streams_ ? *streams_ : none;
   }
+  const StreamDescriptions& GetStreamDescriptions() const&& = delete;
 
  private:
   friend class Reader;

@@ -176,7 +176,7 @@ pub fn module_step(project: &Project, cases: Option<u64>) -> Result<Tally> {
     if cases.is_some() {
         return Ok(tally);
     }
-    let libraries = host_golden::Libraries::find(&cntk.library_path())?;
+    let libraries = host_golden::Libraries::find(project, &cntk.library_path())?;
     Ok(tally.and(host_golden::check_below(project, &libraries, Flavor::Release)?))
 }
 

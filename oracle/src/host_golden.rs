@@ -4,8 +4,7 @@ use crate::golden;
 use crate::install::{self, Installed};
 use crate::replay::compare;
 use anyhow::{Context, Result, bail};
-use dropin::swap;
-use dropin::{self, Flavor, Host, MODULES};
+use dropin::{self, Flavor, Host, MODULES, script};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
@@ -32,13 +31,16 @@ pub struct Libraries {
 
 impl Libraries {
     /// Finds CNTK in a search path of folders separated by colons.
-    pub fn find(path: &str) -> Result<Libraries> {
+    pub fn find(project: &Project, path: &str) -> Result<Libraries> {
         let mut folders = Vec::new();
         for folder in path.split(':').filter(|folder| !folder.is_empty()) {
             let folder = Path::new(folder);
             folders.push(folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?);
         }
-        let host = folders.iter().find_map(|folder| Some((swap::host_of(folder).ok()?, folder.clone())));
+        let host = folders.iter().find_map(|folder| {
+            let host = script::host_of(project, folder).ok()?;
+            folder.join(host.library()).is_file().then(|| (host, folder.clone()))
+        });
         let Some((host, folder)) = host else { bail!("There is no CNTK in {path}.") };
         let path = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(":");
         Ok(Libraries { host, folder, path })
@@ -74,7 +76,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
     }
     let path = path.context("Where is CNTK? --libs DIRS says it, folders separated by colons.")?;
-    let libraries = Libraries::find(&path)?;
+    let libraries = Libraries::find(project, &path)?;
     let engine = dropin::engine(project)?;
     let version = libraries.host.version;
     project.part(&format!("modules for CNTK {version}"), || {
@@ -109,7 +111,7 @@ pub fn undefined(project: &Project) -> Result<Tally> {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => return Tally::without_cntk(reason),
     };
-    let libraries = Libraries::find(&cntk.library_path())?;
+    let libraries = Libraries::find(project, &cntk.library_path())?;
     let engine = dropin::engine(project)?;
     let (host, flavor) = (cntk.host, Flavor::Undefined);
     project.part("instrumented modules", || dropin::build_as(project, host, &engine, flavor))?;

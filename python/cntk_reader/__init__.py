@@ -2,6 +2,7 @@
 
 The arrays are NumPy arrays and SciPy matrices.
 
+```python
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
 streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
@@ -9,6 +10,7 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), minibatch_siz
     for epoch in source.epochs(10):
         for minibatch in epoch:
             train(minibatch["features"].array, minibatch["labels"].csr)
+```
 """
 
 from . import _native
@@ -32,6 +34,7 @@ from ._convert import (
     mlf_to_text,
     text_to_mlf,
 )
+from ._csv import from_csv
 from ._epoch import Epoch
 from ._errors import ReaderError, ReaderValueError
 from ._figures import Member, Memory, Progress, Sizes
@@ -58,6 +61,7 @@ from ._speech import (
     KaldiDeserializer,
     LatticeDeserializer,
 )
+from ._table import from_table
 from ._transform import Draw, ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
@@ -121,6 +125,8 @@ __all__ = [
     "WARNING",
     "compress",
     "from_arrays",
+    "from_csv",
+    "from_table",
     "get_threads",
     "htk_to_kaldi",
     "htk_to_numpy",

@@ -6,6 +6,8 @@ and never per sequence.
 
 from __future__ import annotations
 
+import copy
+import mmap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
@@ -35,9 +37,8 @@ _WIDER: dict[np.dtype[Any], np.dtype[Any]] = {
 #: The options of :func:`from_arrays`.
 _OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
 
-#: Limits of the library: samples of a sequence, class indices, int64 values.
+#: Limits of the library: samples of a sequence, int64 values.
 _MOST_LENGTH = 2**32 - 1
-_MOST_INDEX = 2**31 - 1
 _MOST = 2**63 - 1
 
 Lengths = Union[Sequence[int], Array, None]
@@ -120,6 +121,11 @@ class _Dense(_Column):
         return samples.astype(self.element, copy=False)
 
 
+def _is_mapped(array: npt.NDArray[Any]) -> bool:
+    """Returns whether an array is a mapped file."""
+    return isinstance(array, np.memmap) or isinstance(array.base, (np.memmap, mmap.mmap))
+
+
 class _Ids(_Column):
     is_sparse = True
     element = np.dtype(np.float32)
@@ -133,9 +139,27 @@ class _Ids(_Column):
         if size is None:
             raise ValueError("The number of classes is not known: pass it as the second argument of one_hot.")
         self.shape = (size,)
+        begin = 0
+        for piece in pieces:
+            # Mapped files are checked when they are read.
+            if len(piece) and not _is_mapped(piece):
+                self._check(piece, begin)
+            begin += len(piece)
         #: Ones for the samples of a chunk, and offsets of samples with one value each, shared by
         #: all chunks.
         self.filled = np.ones(0, np.float32), np.zeros(1, np.int32)
+
+    def _check(self, ids: npt.NDArray[Any], begin: int) -> None:
+        """Refuses classes that do not exist; ``begin`` is the number of the first sample."""
+        size = self.shape[0]
+        if int(ids.min()) >= 0 and int(ids.max()) < size:
+            return
+        place = int(np.argmax((ids < 0) | (ids >= size)))
+        hint = " Fill unknown classes, or leave them out." if int(ids[place]) < 0 else ""
+        hint = " Do the classes count from 1?" if int(ids[place]) == size else hint
+        raise ValueError(
+            f"Sample {begin + place} has the class {int(ids[place])}, but classes go from 0 to {size - 1}.{hint}"
+        )
 
     def take(self, begin: int, end: int) -> Csr:
         """Returns samples ``begin`` to ``end`` in the form that the library takes."""
@@ -145,8 +169,8 @@ class _Ids(_Column):
         if count > len(ones):
             self.filled = ones, offsets = np.ones(count, np.float32), np.arange(count + 1, dtype=np.int32)
         ids = self.cut(begin, end)
-        if ids.dtype.kind == "u" and ids.dtype.itemsize == 8 and len(ids) and int(ids.max()) > _MOST_INDEX:
-            raise ValueError(f"The index {int(ids.max())} is too large: the vectors have {self.shape[0]} values.")
+        if any(map(_is_mapped, self.pieces)):
+            self._check(ids, begin)
         if ids.dtype not in (np.int32, np.int64):
             ids = ids.astype(np.int32 if ids.dtype.itemsize < 4 else np.int64)
         return Csr(ones[:count], ids, offsets[: count + 1], (count, self.shape[0]))
@@ -179,7 +203,7 @@ class _Sparse:
         offsets = self.matrix.indptr[begin : end + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         values, indices = self.matrix.data[first:last], self.matrix.indices[first:last]
-        return Csr(values, indices, offsets - offsets[0], (end - begin, self.shape[0]))
+        return Csr(values.astype(self.element, copy=False), indices, offsets - offsets[0], (end - begin, self.shape[0]))
 
 
 def _check_offsets(indptr: npt.NDArray[Any], rows: int, entries: int) -> None:
@@ -234,6 +258,8 @@ def _check_frame(value: Any, array: npt.NDArray[Any]) -> None:
 
 def _columns(value: Any) -> _arrow.Column:
     """Returns pieces, lengths and categories of a value that is not a sparse matrix."""
+    if isinstance(value, _arrow.Column):
+        return value
     dtype = getattr(value, "dtype", None)
     categories = getattr(dtype, "categories", None)
     if categories is not None and (hasattr(value, "cat") or hasattr(value, "codes")):
@@ -253,6 +279,8 @@ def _columns(value: Any) -> _arrow.Column:
             "sample."
         )
     if isinstance(value, (list, tuple)):
+        if value and all(isinstance(item, (int, float)) for item in value):
+            raise TypeError("A list of numbers was given for a stream: pass an array, np.array(numbers).")
         raise TypeError(
             "A list was given for a stream. Join sequences to one array, and pass the number of samples of each: "
             "x=np.concatenate(sequences), lengths=[len(sequence) for sequence in sequences]."
@@ -260,6 +288,11 @@ def _columns(value: Any) -> _arrow.Column:
     array = _plain(value)
     if hasattr(value, "iloc") or hasattr(value, "dtypes"):
         _check_frame(value, array)
+    if array.dtype.kind in "SU" and array.ndim:
+        raise TypeError(
+            "Texts cannot be read as samples. Make them classes, classes, ids = np.unique(texts, return_inverse=True), and pass "
+            "one_hot(ids, len(classes)); from_table does this for the columns of a table."
+        )
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise TypeError(
             f"{type(value).__name__} with values of the type {array.dtype} cannot be read as an array of samples."
@@ -329,6 +362,11 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     thread_safe = True
 
+    #: By stream, the values that its numbers stand for: see :func:`from_csv` and :func:`from_table`.
+    categories: dict[str, list[Any]]
+    #: Whether float64 was asked for, and does not follow the source's precision.
+    keeps_types = False
+
     def __init__(
         self,
         arrays: Mapping[str, Samples],
@@ -338,6 +376,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         minibatch_stream: str | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        self.categories = {}
         if not arrays:
             raise ValueError("No arrays were given: from_arrays(x=values) has one stream, 'x'.")
         given = dict(lengths) if isinstance(lengths, Mapping) else dict.fromkeys(arrays, lengths)
@@ -383,6 +422,14 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 
+    def __repr__(self) -> str:
+        kinds = []
+        for name, stream in self._streams.items():
+            shape = f" {tuple(stream.shape)}" if stream.shape else ""
+            classes = f" of {len(self.categories[name])} categories" if name in self.categories else ""
+            kinds.append(f"{name}: {'sparse ' * stream.is_sparse}{stream.element}{shape}{classes}")
+        return f"{type(self).__name__}({self._count} sequences; {'; '.join(kinds)})"
+
     def _declared(
         self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
     ) -> npt.NDArray[np.uint32] | None:
@@ -407,6 +454,22 @@ class ArrayDeserializer(ComposableUserDeserializer):
         bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size), "right")
         made: npt.NDArray[np.int64] = np.unique(np.append(bounds, self._count)).astype(np.int64)
         return made
+
+    def in_precision(self, precision: str) -> ArrayDeserializer:
+        """Returns this deserializer for a source of this ``precision``, which float64 values
+        follow."""
+        wide = [name for name, stream in self._streams.items() if stream.element == np.float64]
+        if precision == "double" or self.keeps_types or not wide:
+            return self
+        narrow = copy.copy(self)
+        narrow._streams = {name: copy.copy(stream) for name, stream in self._streams.items()}
+        for name in wide:
+            narrow._streams[name].element = np.dtype(np.float32)
+        return narrow
+
+    def with_sequences(self) -> dict[str, bool]:
+        """Returns for each stream whether it has sequences of several samples."""
+        return {name: offsets is not None for name, offsets in self._offsets.items()}
 
     def stream_infos(self) -> list[StreamInformation]:
         """Returns the streams, in the order of the arrays."""
@@ -475,8 +538,9 @@ def from_arrays(
     Each array holds the samples of all sequences, one after the other:
 
     * NumPy, or anything that ``np.asarray`` takes without a copy: shape (samples, *shape of a
-      sample), floats, integers or bool. The stream has the array's type, except that int8 becomes
-      int16, uint16 int32, uint32 and uint64 int64, chunk by chunk
+      sample), floats, integers or bool. The stream has the array's type, except that float64
+      becomes float32 unless the source has ``precision="double"``, int8 becomes int16, uint16
+      int32, uint32 and uint64 int64, chunk by chunk
     * a SciPy CSR matrix with one row per sample: a sparse stream
     * :func:`one_hot` of integers: a sparse stream of words or classes
     * a pandas column; categories become one-hot vectors

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Callable, Collection
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -88,6 +89,8 @@ class Column(NamedTuple):
     pieces: list[npt.NDArray[Any]]
     lengths: npt.NDArray[np.int64] | None  #: samples of each sequence, in a column of lists
     categories: int | None  #: number of categories, if the values are category codes
+    values: list[Any] | None = None  #: the categories, in :func:`read_table`
+    is_found: bool = False  #: the categories have the order in which texts were found
 
 
 class _Owned(Generic[Struct]):
@@ -116,25 +119,68 @@ def is_arrow(value: Any) -> bool:
 
 def read(value: Any) -> Column:
     """Imports a column: an array or a chunked array."""
+    schema, arrays, _owner = _imported(value)
+    columns = [_column(schema, array, owner) for array, owner in arrays]
+    return _join(columns or [_column(schema, None, None)])
+
+
+def read_table(value: Any, choose: Callable[[list[str]], Collection[str]]) -> dict[str, Column]:
+    """Imports the columns of a table that ``choose`` picks among their names.
+
+    Texts become codes of categories.
+    """
+    schema, arrays, _owner = _imported(value)
+    if schema.format != b"+s":
+        raise TypeError(f"{type(value).__name__} is a single column, not a table of named columns.")
+    names = [(schema.children[place].contents.name or b"").decode() for place in range(schema.n_children)]
+    wanted = choose(names)
+    made: dict[str, Column] = {}
+    for place, name in enumerate(names):
+        if name not in wanted:
+            continue
+        field = schema.children[place].contents
+        try:
+            parts = [_column(field, _child(array, place), owner, texts=True) for array, owner in arrays]
+            made[name] = _join(parts or [_column(field, None, None, texts=True)])
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Column {name!r}: {error}") from None
+    return made
+
+
+def _child(table: _Array, place: int) -> _Array:
+    """Returns a column of a piece of a table, of which the table may show a part."""
+    child: _Array = table.children[place].contents
+    if table.offset == 0 and child.length == table.length:
+        return child
+    part: _Array = _Array.from_buffer_copy(child)
+    part.offset, part.length = child.offset + table.offset, table.length
+    part.null_count = -1 if child.null_count else 0
+    return part
+
+
+def _imported(value: Any) -> tuple[_Schema, list[tuple[_Array, Any]], Any]:
+    """Returns the schema of a value, its pieces with the owners of their memory, and the schema's
+    owner."""
     if hasattr(value, "__arrow_c_array__"):
         schema_capsule, array_capsule = value.__arrow_c_array__()
         schema = _Schema.from_address(_capsule_pointer(schema_capsule, b"arrow_schema"))
         array = _Array.from_address(_capsule_pointer(array_capsule, b"arrow_array"))
         # The capsules release the structs.
-        return _join([_column(schema, array, (schema_capsule, array_capsule))])
+        owners = schema_capsule, array_capsule
+        return schema, [(array, owners)], owners
     capsule = value.__arrow_c_stream__()
     stream = _Stream.from_address(_capsule_pointer(capsule, b"arrow_array_stream"))
     address = ctypes.addressof(stream)
     made: _Owned[_Schema] = _Owned(_Schema())
     _check(stream, stream.get_schema(address, byref(made.struct)))
-    columns = []
+    arrays: list[tuple[_Array, Any]] = []
     while True:
         part: _Owned[_Array] = _Owned(_Array())
         _check(stream, stream.get_next(address, byref(part.struct)))
         if not part.struct.release:
             break
-        columns.append(_column(made.struct, part.struct, part))
-    return _join(columns or [_column(made.struct, None, None)])
+        arrays.append((part.struct, part))
+    return made.struct, arrays, made
 
 
 def _check(stream: _Stream, status: int) -> None:
@@ -163,7 +209,7 @@ def _join(columns: list[_ColumnChunk]) -> Column:
             pieces[place] = np.asarray(own, np.int64)[codes]
         elif len({piece.dtype for piece in pieces}) > 1:
             pieces[place] = codes.astype(np.int64)
-    return Column(pieces, lengths, len(known))
+    return Column(pieces, lengths, len(known), list(known), columns[0].is_found)
 
 
 class _ColumnChunk(NamedTuple):
@@ -172,9 +218,10 @@ class _ColumnChunk(NamedTuple):
     values: npt.NDArray[Any]
     lengths: npt.NDArray[np.int64] | None
     dictionary: list[Any] | None  #: the values that codes stand for
+    is_found: bool  #: the values are texts of the column, in the order in which they were found
 
 
-def _column(schema: _Schema, array: _Array | None, owner: Any) -> _ColumnChunk:
+def _column(schema: _Schema, array: _Array | None, owner: Any, texts: bool = False) -> _ColumnChunk:
     form = schema.format
     if form in (b"+l", b"+L"):
         _extension_shape(schema)
@@ -186,16 +233,20 @@ def _column(schema: _Schema, array: _Array | None, owner: Any) -> _ColumnChunk:
                 offsets = _buffer(owner, array, 1, 0, array.length + 1, kind).astype(np.int64)
                 begin, end, lengths = int(offsets[0]), int(offsets[-1]), np.diff(offsets)
         child = None if array is None else array.children[0].contents
-        values, dictionary = _samples(schema.children[0].contents, child, owner, begin, end)
-        return _ColumnChunk(values, lengths, dictionary)
-    values, dictionary = _samples(schema, array, owner, 0, 0 if array is None else array.length)
-    return _ColumnChunk(values, None, dictionary)
+        values, dictionary = _samples(schema.children[0].contents, child, owner, begin, end, texts)
+        is_found = texts and schema.children[0].contents.format in _TEXT
+        return _ColumnChunk(values, lengths, dictionary, is_found)
+    values, dictionary = _samples(schema, array, owner, 0, 0 if array is None else array.length, texts)
+    return _ColumnChunk(values, None, dictionary, texts and schema.format in _TEXT)
 
 
 def _samples(
-    schema: _Schema, array: _Array | None, owner: Any, begin: int, end: int
+    schema: _Schema, array: _Array | None, owner: Any, begin: int, end: int, texts: bool
 ) -> tuple[npt.NDArray[Any], list[Any] | None]:
-    """Returns samples ``begin`` to ``end``, and the dictionary if they are codes."""
+    """Returns samples ``begin`` to ``end``, and the dictionary if they are codes.
+
+    With ``texts``, texts are codes of a dictionary.
+    """
     form, width = schema.format, None
     shape = _extension_shape(schema)
     inner_schema, inner = schema, array
@@ -207,12 +258,16 @@ def _samples(
         if array is not None:
             _refuse_nulls(array, begin, end)
             begin, end = ((array.offset + bound) * width for bound in (begin, end))
+    if texts and width is None and form in _TEXT:
+        return _codes(schema, array, begin, end)
     dtype = np.dtype(np.bool_) if inner_schema.format == b"b" else _PRIMITIVE.get(inner_schema.format)
     if dtype is None:
         shown = inner_schema.format.decode(errors="replace")
+        kind = next((f" because it has {kind}" for start, kind in _KINDS.items() if shown.startswith(start)), "")
         raise TypeError(
-            f"The Arrow format '{shown}' cannot be read as samples. Supported are numbers, lists of numbers, lists of fixed "
-            "size, lists of lists of fixed size, and dictionaries: cast the column to one of them."
+            f"The Arrow format '{shown}' cannot be read as samples{kind}. Supported are numbers, lists of numbers, lists of "
+            f"fixed size, lists of lists of fixed size, {'texts ' if texts else ''}and dictionaries: cast the column to one of "
+            "them."
         )
     if inner is None:
         values = np.zeros(0, dtype)
@@ -272,6 +327,56 @@ def _metadata(schema: _Schema) -> dict[bytes, bytes]:
     return {text(): text() for _ in range(number())}
 
 
+#: Arrow formats of texts and bytes.
+_TEXT = (b"u", b"z", b"U", b"Z", b"vu", b"vz")
+
+#: Arrow formats of other values, by the start of the format, for messages.
+_KINDS = {
+    "u": "texts",
+    "U": "texts",
+    "vu": "texts",
+    "z": "bytes",
+    "Z": "bytes",
+    "vz": "bytes",
+    "td": "dates",
+    "tt": "times",
+    "ts": "times",
+    "tD": "durations",
+    "d:": "decimal numbers",
+    "+s": "a struct",
+    "+m": "a map",
+    "+l": "lists of lists",
+    "+L": "lists of lists",
+    "+u": "a union",
+    "n": "only nulls",
+}
+
+
+def _codes(schema: _Schema, array: _Array | None, begin: int, end: int) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Returns codes of texts ``begin`` to ``end``, and the texts that they stand for."""
+    known: dict[Any, int] = {}
+    if array is None:
+        return np.zeros(0, np.int64), []
+    _refuse_nulls(array, begin, end)
+    texts = _texts(schema.format, array, begin, end)
+    codes = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
+    return codes, list(known)
+
+
+def _texts(form: bytes, array: _Array, begin: int, end: int) -> list[bytes]:
+    """Returns texts ``begin`` to ``end`` as bytes."""
+    if form in (b"vu", b"vz"):
+        return [_viewed(array, place) for place in range(begin, end)]
+    kind = np.dtype(np.int32 if form in (b"u", b"z") else np.int64)
+    if begin == end:
+        return []
+    ends = _buffer(None, array, 1, begin, end - begin + 1, kind)
+    first, last = int(ends[0]), int(ends[-1])
+    data = ctypes.string_at(array.buffers[2] + first, last - first) if last > first else b""
+    bounds = (ends - ends[0]).tolist()
+    return [data[here:there] for here, there in zip(bounds, bounds[1:])]
+
+
 #: Sizes of formats that are compared by their bytes: times and dates.
 _OF_SIZE = {b"tdD": 4, b"tdm": 8, b"tts": 4, b"ttm": 4, b"ttu": 8, b"ttn": 8}
 
@@ -281,13 +386,10 @@ def _dictionary(schema: _Schema, array: _Array) -> list[Any]:
     if _nulls(array, 0, array.length):
         raise ValueError("The dictionary of the Arrow column has a null among its values: fill it, or leave it out.")
     form, count = schema.format, int(array.length)
-    if form in (b"u", b"z", b"U", b"Z"):
-        kind = np.dtype(np.int32 if form in (b"u", b"z") else np.int64)
-        ends = _buffer(None, array, 1, 0, count + 1, kind).tolist() if count else [0]
-        data = array.buffers[2]
-        return [ctypes.string_at(data + begin, end - begin) if data else b"" for begin, end in zip(ends, ends[1:])]
-    if form in (b"vu", b"vz"):
-        return [_viewed(array, place) for place in range(count)]
+    if form in _TEXT:
+        return list(_texts(form, array, 0, count))
+    if form in _PRIMITIVE and np.dtype(_PRIMITIVE[form]).kind in "iu":
+        return list(_numbers(None, array, 0, count, np.dtype(_PRIMITIVE[form])).tolist())
     if form == b"b":
         return list(_numbers(None, array, 0, count, np.dtype(np.bool_)).tolist())
     size = _OF_SIZE.get(form)
@@ -356,6 +458,8 @@ def _nulls(array: _Array, begin: int, end: int) -> int:
 def _refuse_nulls(array: _Array, begin: int, end: int) -> None:
     count = _nulls(array, begin, end)
     if count > 0:
+        first = int(np.argmin(_bits(array, 0, begin, end)))
         raise ValueError(
-            f"The Arrow column has {count} nulls among {end - begin} values: fill them, or leave them out."
+            f"The Arrow column has {count} nulls among {end - begin} values, the first one at {begin + first}: fill them, or "
+            "leave them out."
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Protocol, Union, cast, runtime_checkable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast, runtime_checkable
 
 from ._explain import explained
 from ._options import ExactPath, PathOrPattern
@@ -47,6 +47,19 @@ class HasSection(Protocol):
     def section(self) -> Section:
         """Returns the section's keys and values."""
         ...
+
+
+class Described:
+    """A dataclass whose ``repr`` leaves out the fields with default values."""
+
+    def __repr__(self) -> str:
+        shown = []
+        for one in fields(cast("Any", self)):
+            value = getattr(self, one.name)
+            default = one.default_factory() if one.default_factory is not MISSING else one.default
+            if value != default:
+                shown.append(f"{one.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 #: A transform of the library, a user's transform, or configuration keys.
@@ -110,8 +123,8 @@ _FLAG_OR_NONE = Maybe(FLAG)
     ids=Maybe(Text(("int32", "int64"))),
     padding=Maybe(INT64),
 )
-@dataclass(frozen=True)
-class StreamDef:
+@dataclass(frozen=True, repr=False)
+class StreamDef(Described):
     """A stream of a file: its name in the file, and the shape of its samples.
 
     * ``field``: name in the file; None: the stream's own name
@@ -217,8 +230,8 @@ def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
 @explained(
     'Deserializer("ImageDeserializer", "ImageReader", {"file": "images.map"})', type=TEXT, module=TEXT, options=TABLE
 )
-@dataclass(frozen=True)
-class Deserializer:
+@dataclass(frozen=True, repr=False)
+class Deserializer(Described):
     """An element of ``deserializers`` with any keys, for deserializers that have no class here.
 
     * ``type``: its type in the configuration
@@ -275,8 +288,8 @@ def _file(files: Paths) -> PathOrPattern | list[PathOrPattern]:
     strict_sequences=FLAG,
     shared_ids=FLAG,
 )
-@dataclass(frozen=True)
-class CTFDeserializer:
+@dataclass(frozen=True, repr=False)
+class CTFDeserializer(Described):
     """One or more files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of
     both.
 
@@ -351,8 +364,8 @@ class CTFDeserializer:
     keep_data_in_memory=FLAG,
     shared_ids=FLAG,
 )
-@dataclass(frozen=True)
-class CBFDeserializer:
+@dataclass(frozen=True, repr=False)
+class CBFDeserializer(Described):
     """One or more files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of
     both.
 
@@ -400,8 +413,8 @@ class CBFDeserializer:
     lengths=Maybe(PATH),
     chunk_size_in_bytes=Maybe(POSITIVE),
 )
-@dataclass(frozen=True)
-class NumpyDeserializer:
+@dataclass(frozen=True, repr=False)
+class NumpyDeserializer(Described):
     """Arrays written by ``numpy.save``, each a dense stream:
     ``{"features": StreamDef(npy="x.npy")}``.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
 from ._errors import ReaderValueError, state_error
+from ._rules import TABLE, Rule
 from ._rules import state as whole_state
 from ._types import Json
 
@@ -70,9 +72,11 @@ class Epoch(_native.Steps):
     which tqdm treats as unknown. The number of ``samples`` is known as soon as the data are
     indexed:
 
+    ```python
     with tqdm(total=epoch.samples) as bar:
         for minibatch in epoch:
             bar.update(epoch.delivered - bar.n)
+    ```
     """
 
     #: Number of the epoch, from 0.
@@ -117,6 +121,23 @@ class Epoch(_native.Steps):
 
     def __repr__(self) -> str:
         return f"<Epoch {self.index} of {self.samples or 'unknown'} samples>"
+
+
+def _is_state(name: str, value: object) -> object:
+    if isinstance(value, (str, os.PathLike)):
+        raise TypeError(
+            f"{name} must be a state, not a text or a path, {value!r}: pass the result of state_dict(), loaded from your file, "
+            "or the bytes of a checkpoint, pathlib.Path(...).read_bytes()."
+        )
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dictionary from state_dict(), or the bytes of a checkpoint, not {value!r}.")
+    return TABLE(name, value)
+
+
+#: The rule of a state.
+STATE: Rule = _is_state
 
 
 class SourceState(NamedTuple):
@@ -169,18 +190,52 @@ class LoaderState(NamedTuple):
         return {"next": self.next, "source": cast("dict[str, Json]", self.source)}
 
     @classmethod
-    def decode(cls, state: Mapping[str, Any]) -> LoaderState:
-        """Returns the inverse of :meth:`encode`."""
+    def decode(cls, state: Mapping[str, Any], owner: str) -> LoaderState:
+        """Returns the inverse of :meth:`encode`, for a ``Dataset`` or ``Loader``."""
+        refuse_foreign(state, owner)
         try:
             index = state["next"]
             return cls(None if index is None else int(index), dict(state["source"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise _no_state("a dataset or loader", error) from error
+            raise _no_state(f"a {owner}", error) from error
+
+
+#: Classes with states, their remedies elsewhere, and keys by which their states are recognized.
+_KINDS = (
+    ("StatefulDataLoader", "Load it with load_state_dict of that loader.", ("_iterator_finished",)),
+    (
+        "Dataset or Loader",
+        "Load it with load_state_dict of the Dataset, or set_state of the Loader; or pass state['source'] to a MinibatchSource.",
+        ("next", "source"),
+    ),
+    (
+        "MinibatchSource",
+        "Load it with source.load_state_dict(state), dataset.source in a Dataset.",
+        ("version", "checkpoint"),
+    ),
+    (
+        "CNTK MinibatchSource",
+        "It does not contain epochs: load it into a MinibatchSource.",
+        ("minibatchSourcePosition",),
+    ),
+)
+
+
+def refuse_foreign(state: Mapping[str, object], owner: str) -> None:
+    """Refuses the state of another class than ``owner``, and says what to do with it."""
+    for kind, remedy, keys in _KINDS:
+        if all(key in state for key in keys):
+            if owner not in kind.split():
+                raise _checkpoint_error(f"This is the state of a {kind}, but was given to a {owner}. {remedy}")
+            return
 
 
 def _no_state(of: str, error: Exception) -> ReaderValueError:
     reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-    message = f"This is not a state of {of}: {reason}. Pass the unchanged result of state_dict()."
+    return _checkpoint_error(f"This is not a state of {of}: {reason}. Pass the unchanged result of state_dict().")
+
+
+def _checkpoint_error(message: str) -> ReaderValueError:
     failure = ReaderValueError(message)
     failure.kind, failure.message = "checkpoint", message
     return failure

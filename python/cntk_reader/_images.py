@@ -9,6 +9,7 @@ from typing import Union
 
 from ._configuration import (
     STREAMS,
+    Described,
     Path,
     Section,
     StreamDef,
@@ -308,8 +309,8 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     reproducible_transforms=FLAG,
     transpose=FLAG,
 )
-@dataclass(frozen=True)
-class ImageDeserializer:
+@dataclass(frozen=True, repr=False)
+class ImageDeserializer(Described):
     """Images in files or zip files, which a map file lists with their classes.
 
     ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label",
@@ -351,8 +352,8 @@ class ImageDeserializer:
     transpose=FLAG,
     cache_index=FLAG,
 )
-@dataclass(frozen=True)
-class Base64ImageDeserializer:
+@dataclass(frozen=True, repr=False)
+class Base64ImageDeserializer(Described):
     """Images in the lines of a file, encoded as Base64. Otherwise as :class:`ImageDeserializer`.
 
     * ``filename``: the file

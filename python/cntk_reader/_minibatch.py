@@ -114,7 +114,19 @@ class StreamInformation:
         return size
 
 
-def _to_jax(array: Array, shared: object = None) -> jax.Array:
+def described(info: StreamInformation) -> str:
+    """Returns a stream's name, type and shape in a few words."""
+    dtype = info.dtype if isinstance(info.dtype, str) else np.dtype(info.dtype).name
+    shape = "?" if any(size > _MOST_DIMENSION for size in info.shape) else str(info.shape)
+    classes = "" if info.classes is None else f", ids of {info.classes}"
+    return f"{info.name} {shape} {'sparse ' if info.is_sparse else ''}{dtype}{classes}"
+
+
+#: Larger dimensions stand for a shape that is not known yet.
+_MOST_DIMENSION = 2**63
+
+
+def to_jax_array(array: Array, shared: object = None) -> jax.Array:
     """Converts an array to JAX, through the DLPack of ``shared`` if NumPy lacks the type."""
     import jax
     from jax import numpy
@@ -192,6 +204,23 @@ class _StreamExtension(_Stream):
         offsets, places, values = (torch.from_numpy(part) for part in (indptr, indices, data))
         return torch.sparse_csr_tensor(offsets, places, values, size=shape, check_invariants=False)
 
+    def to_torch_bag(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Returns sparse data as ``torch.nn.EmbeddingBag`` takes them: indices, offsets, weights.
+
+        Each sequence is a bag, with the entries of all its samples. The indices and the offsets
+        (sequences,), at which bags begin, are int64. The weights are the values, or None if all are
+        1; only ``mode="sum"`` takes weights::
+
+            sums = torch.nn.EmbeddingBag(1000, 16, mode="sum")(*stream.to_torch_bag())
+
+        :meth:`bags` has a bag for each sample.
+        """
+        import torch
+
+        indices, offsets, weights, sequence_offsets = self.bags(np.int64)
+        begins = torch.from_numpy(offsets[sequence_offsets[:-1]].astype(np.int64))
+        return torch.from_numpy(indices), begins, None if weights is None else torch.from_numpy(weights)
+
     def to_jax(self) -> jax.Array | BCSR:
         """Returns the data as a JAX array, or sparse data as BCSR.
 
@@ -202,11 +231,11 @@ class _StreamExtension(_Stream):
         unless ``jax_enable_x64`` is set.
         """
         if not self.is_sparse:
-            return _to_jax(self.array, self if self._element == "bfloat16" else None)
+            return to_jax_array(self.array, self if self._element == "bfloat16" else None)
         from jax.experimental.sparse import BCSR
 
         data, indices, indptr, shape = self.canonical()
-        parts = _to_jax(data), _to_jax(indices), _to_jax(indptr)
+        parts = to_jax_array(data), to_jax_array(indices), to_jax_array(indptr)
         return BCSR(parts, shape=shape, indices_sorted=True, unique_indices=True)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
@@ -279,10 +308,9 @@ class _StreamExtension(_Stream):
         return sequences
 
     def __repr__(self) -> str:
-        kind = "sparse" if self.is_sparse else "dense"
         return (
-            f"<{kind} stream '{self.info.name}': {self.num_sequences} sequences, {self.num_samples} samples, "
-            f"{self.steps} steps x {self.lanes} lanes of {self.info.shape}>"
+            f"<StreamMinibatch: {described(self.info)}; {self.num_sequences} sequences, {self.num_samples} samples in "
+            f"{self.steps} steps x {self.lanes} lanes>"
         )
 
 
@@ -335,8 +363,10 @@ class _MinibatchExtension(_Minibatch):
         raise TypeError(_NOT_PICKLED)
 
     def __repr__(self) -> str:
-        parts = ", ".join(repr(part) for part in self.values())
-        return f"<Minibatch: {parts or 'no data'}{', end of sweep' if self.end_of_sweep else ''}>"
+        parts = "; ".join(f"{described(part.info)} of {part.num_samples} samples" for part in self.values())
+        content = f"{len(self.keys_of_sequences)} sequences; {parts}" if parts else "no data"
+        end = ", end of epoch" if self.end_of_epoch else ", end of sweep" if self.end_of_sweep else ""
+        return f"<Minibatch: {content}{end}>"
 
 
 Mapping.register(Minibatch)  # pyright: ignore[reportAttributeAccessIssue]

@@ -8,9 +8,10 @@ import numpy as np
 
 from . import _native
 from ._end import free_at_end
+from ._errors import ReaderError
 from ._explain import explained
 from ._figures import Member, Memory, Progress, Sizes
-from ._minibatch import StreamInformation
+from ._minibatch import StreamInformation, described
 from ._recipe import Recipe
 from ._rules import Whole
 from ._user import Streams
@@ -43,6 +44,8 @@ class OpenReader(_native.Source):
         #: Whether workers read in lockstep: all get the same number of minibatches, some possibly
         #: without data.
         self.lockstep: bool = self._info()[4]
+        #: Whether minibatches have pieces of sequences: ``truncation_length``.
+        self.is_truncated: bool = self._info()[5]
 
     def _describe_streams(self) -> None:
         infos = [
@@ -94,6 +97,17 @@ class OpenReader(_native.Source):
     def suggest_chunk_size(self, workers: int) -> int:
         """Returns a ``chunkSizeInBytes`` with which this many workers share the data evenly."""
         return self._suggest_chunk_size(workers)
+
+    def __repr__(self) -> str:
+        streams = ", ".join(map(described, self.streams.values()))
+        try:
+            samples, sequences, chunks = self.sizes
+        except ReaderError as error:
+            # Closed, in use by another thread, or of another process.
+            return f"<{type(self).__name__}: {streams}; {error.message.split('.')[0].split(':')[0]}>"
+        counts = [(samples, "sample"), (sequences, "sequence"), (chunks, "chunk")]
+        known = [f"{count} {unit}{'' if count == 1 else 's'}" for count, unit in counts if count is not None]
+        return f"<{type(self).__name__}: {streams}; {', '.join(known) or 'not indexed yet'}>"
 
     def __enter__(self: Self) -> Self:
         return self

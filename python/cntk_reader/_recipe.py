@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from . import _native
+from ._arrays import ArrayDeserializer
 from ._configuration import HasSection, Section, Value, transform_sections
 from ._images import name_transforms
 from ._speech import FileDeserializer
@@ -94,6 +95,8 @@ def compose(
     for number, deserializer in enumerate(given):
         if isinstance(deserializer, UserDeserializer):
             name = f"user{number}"
+            if isinstance(deserializer, ArrayDeserializer):
+                deserializer = deserializer.in_precision(precision)
             users[name] = deserializer
             section: Section = {"type": name}
             if deserializer.transforms:

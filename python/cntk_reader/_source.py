@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Union, cast
 
 from . import _native
 from ._configuration import CBFDeserializer, Value
-from ._epoch import ONE_SWEEP, UNLIMITED_SAMPLES, UNLIMITED_SWEEPS, Epoch, Share, SourceState, Span
+from ._epoch import (
+    ONE_SWEEP,
+    STATE,
+    UNLIMITED_SAMPLES,
+    UNLIMITED_SWEEPS,
+    Epoch,
+    Share,
+    SourceState,
+    Span,
+    refuse_foreign,
+)
 from ._errors import ReaderValueError, state_error
 from ._explain import declares, explained, whole
 from ._minibatch import Minibatch
@@ -24,8 +34,6 @@ from ._rules import (
     TABLE,
     TEXT,
     WHOLE,
-    Either,
-    Is,
     Maybe,
     Rule,
     Text,
@@ -66,8 +74,6 @@ def _reopened(
     return source
 
 
-#: The rule of a state.
-STATE = Either((Is((bytes, bytearray, memoryview), "the bytes of a checkpoint"), TABLE))
 _SHARE: dict[str, Rule] = {"minibatch_size": Maybe(POSITIVE), "workers": POSITIVE, "rank": Maybe(WHOLE)}
 _LIMITS: dict[str, Rule] = {
     "max_samples": Maybe(Whole(0, ONE_SWEEP - 1)),
@@ -418,9 +424,11 @@ class MinibatchSource(OpenReader):
     ) -> Iterator[Epoch]:
         """Iterates over the remaining ones of the first ``stop`` epochs; without ``stop``, forever.
 
+        ```python
         for epoch in source.epochs(10):
             for minibatch in epoch:
                 train(minibatch)
+        ```
 
         An epoch is a sweep over the data, or ``samples`` of all workers, and has its own order.
         Epochs count from 0. The loop begins with the epoch after the latest one, and after
@@ -451,15 +459,20 @@ class MinibatchSource(OpenReader):
             yield Epoch(self, unit, None if is_rest else number)
             start = None
 
-    def _epoch(self, samples: int | None, index: int | None) -> Epoch:
+    def _epoch(self, samples: int | None, index: int | None, *, may_be_over: bool = False) -> Epoch:
         """Begins the epoch with this index, or the next one, or the rest of a restored one.
 
-        Nothing may be left of the restored one.
+        ``may_be_over``: begins the rest of a restored one even if nothing is left of it.
         """
         unit = _size_of_epoch(samples)
-        if index is None and self._is_before_epochs(unit):
-            index = 0
+        if index is None and (not may_be_over or self._is_before_epochs(unit)):
+            number, is_rest = self._next_epoch(unit)
+            index = None if is_rest else number
         return Epoch(self, unit, index)
+
+    def _next_number(self, samples: int | None) -> int:
+        """Returns the number of the epoch that :meth:`_epoch` would begin or continue."""
+        return self._next_epoch(_size_of_epoch(samples))[0]
 
     def _is_before_epochs(self, unit: Span) -> bool:
         """Returns whether nothing was read yet, or only data within the limits, which are not
@@ -533,6 +546,7 @@ class MinibatchSource(OpenReader):
         if isinstance(state_dict, (bytes, bytearray, memoryview)):
             self._resume(bytes(state_dict), allow_changed_values)
             return
+        refuse_foreign(state_dict, "MinibatchSource")
         if state_dict and "version" not in state_dict:
             self._load_cntk_state(whole_state(state_dict))
             return
@@ -579,21 +593,3 @@ class MinibatchSource(OpenReader):
         """Returns whether the position after a part of the data is independent of the workers."""
         in_samples = span is not None and span.sweeps == UNLIMITED_SWEEPS
         return not (in_samples and _LOCAL_SWEEP in self._state())
-
-
-#: The argument of a dataset or loader: a source, or a function that creates one.
-SourceOrFactory = Union[MinibatchSource, Callable[[], MinibatchSource]]
-
-
-def is_source(name: str, value: object) -> object:
-    """The rule for the source of a dataset or loader."""
-    if not isinstance(value, MinibatchSource) and not callable(value):
-        raise TypeError(f"{name} must be a MinibatchSource or a function that returns one, not {value!r}.")
-    return value
-
-
-def opened(given: SourceOrFactory) -> MinibatchSource:
-    """Returns a source of this process."""
-    if not isinstance(given, MinibatchSource):
-        return given()
-    return given if given.is_of_this_process else given.reopen()

@@ -11,6 +11,7 @@ from ._configuration import (
     STREAMS,
     CBFDeserializer,
     CTFDeserializer,
+    Described,
     Deserializer,
     NumpyDeserializer,
     Path,
@@ -72,8 +73,8 @@ def _sizes(stream: StreamDef) -> Section:
     streams=STREAMS,
     prefix_path=Maybe(PATH),
 )
-@dataclass(frozen=True)
-class HTKFeatureDeserializer:
+@dataclass(frozen=True, repr=False)
+class HTKFeatureDeserializer(Described):
     """Features in HTK archives, one stream.
 
     For example: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``. Unlike CNTK
@@ -120,8 +121,8 @@ def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Secti
     streams=STREAMS,
     phone_boundaries=FLAG,
 )
-@dataclass(frozen=True)
-class HTKMLFDeserializer:
+@dataclass(frozen=True, repr=False)
+class HTKMLFDeserializer(Described):
     """Frame labels as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
 
     It must follow a deserializer of features. ``label_mapping_file`` is the list of states; without
@@ -148,8 +149,8 @@ class HTKMLFDeserializer:
 
 
 @explained('HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=132, mlf="train.bin")))', streams=STREAMS)
-@dataclass(frozen=True)
-class HTKMLFBinaryDeserializer:
+@dataclass(frozen=True, repr=False)
+class HTKMLFBinaryDeserializer(Described):
     """Frame labels in CNTK's binary files, one stream.
 
     For example: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``. It must follow a
@@ -167,8 +168,8 @@ class HTKMLFBinaryDeserializer:
 
 
 @explained('LatticeDeserializer("lattices.txt")', lattice_index_file=PATH, streams=STREAMS)
-@dataclass(frozen=True)
-class LatticeDeserializer:
+@dataclass(frozen=True, repr=False)
+class LatticeDeserializer(Described):
     """Lattices, opaque bytes for each utterance: one stream. It must follow a deserializer of
     features.
 
@@ -193,8 +194,8 @@ class LatticeDeserializer:
 
 
 @explained('KaldiDeserializer(StreamDefs(features=StreamDef(shape=40, scp="feats.scp")))', streams=STREAMS)
-@dataclass(frozen=True)
-class KaldiDeserializer:
+@dataclass(frozen=True, repr=False)
+class KaldiDeserializer(Described):
     """Kaldi archives, one stream.
 
     For example: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or

@@ -125,5 +125,13 @@ class ArrowStreamLike(Protocol):
         ...
 
 
+class TableLike(Protocol):
+    """A data set of Hugging Face."""
+
+    def with_format(self, type: str | None = None) -> object:
+        """Returns the rows as objects of a library, such as ``"arrow"``."""
+        ...
+
+
 #: A column of numbers in memory.
 ColumnLike = Union[Array, HasArray, ArrowArrayLike, ArrowStreamLike]

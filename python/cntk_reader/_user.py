@@ -6,6 +6,7 @@ until the library no longer needs the chunk; they must not change meanwhile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Union
@@ -63,13 +64,15 @@ class UserDeserializer:
     def get_chunk(self, chunk_id: int) -> Mapping[str, ChunkValue]:
         """Returns the data of a chunk: for each stream, by name, one of the following.
 
-        * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence
+        * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence.
+          Samples of one number may be (samples,) or (samples, 1)
         * either of them with the samples of all sequences, and their lengths: a
           :class:`SequenceArray`
         * a list of sequences, each an array (samples, *shape), an array of a sample's shape, or a
           CSR matrix
 
-        Values have the stream's dtype, and all streams have the same number of sequences. May be
+        Numbers are converted to the stream's dtype, unless they do not fit, such as fractions in a
+        stream of int64. All streams have the same number of sequences. May be
         called again for the same chunk, and must then return the same data.
         """
         raise NotImplementedError
@@ -77,7 +80,7 @@ class UserDeserializer:
     def describe(self) -> tuple[int, Streams]:
         """Returns the number of chunks and the streams, and caches them."""
         if self._described is None:
-            chunks = whole("The number of chunks", self.num_chunks(), 0, 2**32 - 1)
+            chunks = whole(f"num_chunks() of {type(self).__name__}", self.num_chunks(), 1, 2**32 - 1)
             infos = list(self.stream_infos())
             for flag in ("thread_safe", "has_text_keys"):
                 FLAG(f"{type(self).__name__}.{flag}", getattr(self, flag))
@@ -180,24 +183,61 @@ def _is_csr(value: Any) -> bool:
 
 
 def _dense(array: Any, info: StreamInformation) -> Any:
-    """Checks an array of samples, which need not be contiguous."""
-    element = dtype_of(info.dtype) if isinstance(info.dtype, str) else np.dtype(info.dtype)
-    if array.dtype != element:
-        raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
+    """Checks an array of samples, which need not be contiguous, and converts its values.
+
+    A sample of one value may lack its dimension, or have one more.
+    """
+    if array.dtype == object:
+        raise TypeError(
+            "The array has Python objects (dtype=object), such as arrays of different lengths: return a list of arrays."
+        )
     if np.ma.is_masked(array):
         raise ValueError("Some values of the array are masked: fill them.")
-    if array.ndim != len(info.shape) + 1:
-        raise ValueError("Dense data supported only as single sample per row.")
-    if array.shape[1:] != tuple(info.shape):
-        raise ValueError(f"A sample has the shape {array.shape[1:]}, but the stream has {tuple(info.shape)}.")
+    array = _values(array, info)
+    shape = tuple(info.shape)
+    if array.ndim > 0 and math.prod(array.shape[1:]) == math.prod(shape) == 1:
+        return array.reshape(-1, *shape)
+    if array.ndim != len(shape) + 1 or array.shape[1:] != shape:
+        sizes = ", ".join(map(str, ("samples", *shape)))
+        raise ValueError(
+            f"The array has the shape {array.shape}, but the stream has samples of the shape {shape}, so ({sizes}"
+            f"{',' * (not shape)}) was expected. Reshape the array, or correct the shape in stream_infos(). "
+            "(Dense data supported only as single sample per row.)"
+        )
     return array
+
+
+def _values(array: Any, info: StreamInformation) -> Any:
+    """Returns an array with the values' declared type: fractions are rounded, whole numbers must
+    fit."""
+    element = dtype_of(info.dtype) if isinstance(info.dtype, str) else np.dtype(info.dtype)
+    if array.dtype == element:
+        return array
+    if array.dtype.kind not in "fiubV":
+        raise TypeError(
+            f"The array has values of the type {array.dtype}, which are not numbers. The stream has {element}."
+        )
+    is_rounded = array.dtype.kind in "fiub" and (element.kind in "fV" or element.name == "bfloat16")
+    if not is_rounded and not (array.dtype.kind in "iub" and element.kind in "iu"):
+        raise TypeError(
+            f"The stream has values of the type {element}, but the array has {array.dtype}. Pass array.astype({element.name!r}), or "
+            f"declare dtype={array.dtype.name!r} in stream_infos()."
+        )
+    with np.errstate(all="ignore"):
+        made = array.astype(element)
+    changed = ~np.isfinite(made) & np.isfinite(array) if is_rounded else made != array
+    if changed.any():
+        value = array[changed].flat[0]
+        raise ValueError(
+            f"The stream has values of the type {element}, which has no {value!s}: declare dtype={array.dtype.name!r} in "
+            "stream_infos(), or correct the value."
+        )
+    return made
 
 
 def _sparse(matrix: Any, info: StreamInformation) -> tuple[Any, Any, Any]:
     """Returns values, indices and offsets of a CSR matrix with one row per sample."""
-    element = np.dtype(info.dtype)
-    if matrix.data.dtype != element:
-        raise TypeError(f"Only {element} numbers are supported here, not {matrix.data.dtype}.")
+    values = _values(matrix.data, info)
     if matrix.shape[1] != info.sample_size:
         raise ValueError(f"The matrix has {matrix.shape[1]} columns, but a sample has {info.sample_size} values.")
     for name in ("indices", "indptr"):
@@ -205,7 +245,7 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[Any, Any, Any]:
             raise TypeError(
                 f"'{name}' of the matrix has values of the type {getattr(matrix, name).dtype}, not integers."
             )
-    data = np.ascontiguousarray(matrix.data)
+    data = np.ascontiguousarray(values)
     indices, offsets = (
         np.ascontiguousarray(part, part.dtype if part.dtype in (np.int32, np.int64) else np.int64)
         for part in (matrix.indices, matrix.indptr)
@@ -221,11 +261,24 @@ def _sequence(item: Any, info: StreamInformation) -> Any:
     """Converts one sequence of a list."""
     if info.is_sparse:
         if not _is_csr(item):
-            raise TypeError("Expecting sparse data to be represented as a csr_matrix.")
+            raise TypeError(
+                f"A sequence is {_shown(item)}, not a CSR matrix. (Expecting sparse data to be represented as a csr_matrix.)"
+            )
         return _sparse(item, info)
     if not isinstance(item, np.ndarray):
-        raise TypeError("Expecting dense data to be represented as a numpy array.")
-    return _dense(item[np.newaxis] if item.ndim == len(info.shape) else item, info)
+        raise TypeError(
+            f"A sequence is {_shown(item)}, not an array. For samples of one number, return one array, np.array(list). "
+            "(Expecting dense data to be represented as a numpy array.)"
+        )
+    is_sample = item.ndim == len(info.shape) and (
+        item.ndim != 1 or item.shape == tuple(info.shape) or info.sample_size != 1
+    )
+    return _dense(item[np.newaxis] if is_sample else item, info)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 40 else text[:40] + '...'} ({type(value).__name__})"
 
 
 def _counts(values: Any, what: str, dtype: Any) -> Any:
@@ -259,9 +312,17 @@ def _part(value: Any, info: StreamInformation) -> tuple[Any, Any]:
         return [_sequence(item, info) for item in value], None
     if _is_csr(value) if info.is_sparse else isinstance(value, np.ndarray):
         return _sparse(value, info) if info.is_sparse else _dense(value, info), lengths
+    kind = type(value).__name__
     if _is_csr(value) or isinstance(value, np.ndarray):
-        raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
-    raise TypeError(f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected.")
+        wanted = "a CSR matrix" if info.is_sparse else "an array"
+        raise TypeError(
+            f"The stream is {info.storage_format}, so get_chunk must return {wanted}, or a list of them. "
+            f"(Unexpected data type '{kind}' for a {info.storage_format} stream.)"
+        )
+    raise TypeError(
+        f"get_chunk has returned {_shown(value)}. Return an array, a CSR matrix, a SequenceArray, or a list of arrays or CSR matrices. "
+        f"(Unexpected type {kind}, only list, numpy or csr_matrix are expected.)"
+    )
 
 
 # The extension module calls the functions below.
@@ -283,8 +344,11 @@ def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
     element = element_of(info.dtype)
     if element is None:
         raise ValueError(f"The stream '{info.name}' has the dtype {info.dtype}, not one of {', '.join(ELEMENTS)}.")
-    if any(dimension < 0 for dimension in info.shape):
-        raise ValueError(f"The shape {info.shape} of '{info.name}' is not completely known.")
+    if any(dimension < 1 for dimension in info.shape):
+        raise ValueError(
+            f"The stream '{info.name}' has the shape {tuple(info.shape)}: each dimension is at least 1. Samples of one number have the "
+            "shape (). The number of samples is not part of the shape."
+        )
     if info.is_binary:
         raise ValueError(f"The stream '{info.name}' is binary, which users' streams cannot be.")
     dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]

@@ -1,43 +1,71 @@
 """A loader for JAX: minibatches as arrays, distributed among processes.
 
+```python
 from cntk_reader.jax import Loader
 
 loader = Loader(source, minibatch_size=256)
 for epoch in range(10):
     for minibatch in loader:
         state = step(state, minibatch["features"], minibatch["labels"])
+```
 
 Its state methods are those of Grain's iterators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Generic, TypeVar, Union, cast, overload
 
 import jax
+import numpy as np
+from jax import numpy as jnp
+from jax.experimental.sparse import BCSR
 
+from ._batches import (
+    Converter,
+    Padding,
+    Sparse,
+    are_streams,
+    check_convert,
+    is_padding,
+    is_sparse_form,
+    unknown_numbers,
+)
 from ._epoch import LoaderState
 from ._explain import explained
-from ._minibatch import Minibatch
-from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Is, Maybe
-from ._source import MinibatchSource, SourceOrFactory, is_source, opened
-from ._types import Json
-
-if TYPE_CHECKING:
-    from jax.experimental.sparse import BCSR
+from ._given import SourceLike, given_source, is_source, opened
+from ._minibatch import Minibatch, StreamMinibatch, to_jax_array
+from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Maybe
+from ._source import MinibatchSource
+from ._types import Array, Json
 
 #: The result of ``convert``, which the loop gets.
 Item = TypeVar("Item")
 
 
-@explained("to_arrays(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
-def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
-    """Returns the streams by name, converted by :meth:`StreamMinibatch.to_jax`.
+#: An array, or a sparse matrix.
+AnyArray = Union[jax.Array, BCSR]
 
-    Dense streams are arrays, sparse ones BCSR matrices.
-    """
-    return {name: stream.to_jax() for name, stream in minibatch.items()}
+
+class _ArrayConverter(Converter[AnyArray]):
+    """Converts minibatches to arrays of JAX."""
+
+    #: JAX narrows int64 by default.
+    index = np.int32
+
+    def from_array(self, array: Array) -> AnyArray:
+        """Converts an array of NumPy."""
+        return to_jax_array(array) if array.dtype == np.float32 and array.size else jnp.asarray(array)
+
+    def from_stream(self, stream: StreamMinibatch) -> AnyArray:
+        """Converts a stream in the minibatch's own layout."""
+        return stream.to_jax()
+
+    def empty_matrix(self, columns: int, dtype: np.dtype[np.generic]) -> AnyArray:
+        """Returns a sparse matrix without rows."""
+        none = jnp.zeros(0, jnp.int32)
+        return BCSR((jnp.zeros(0, dtype), none, jnp.zeros(1, jnp.int32)), shape=(0, columns))
 
 
 @explained(
@@ -45,37 +73,46 @@ def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
     source=is_source,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
-    convert=FUNCTION,
+    sparse=is_sparse_form,
+    padding=is_padding,
+    sequences=Maybe(are_streams),
+    convert=Maybe(FUNCTION),
 )
 class Loader(Generic[Item]):
-    """Minibatches of a source, each converted by ``convert``. An iteration is an epoch.
+    """Minibatches of a source as arrays. An iteration is an epoch.
 
-    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, or a function
-    without arguments that returns one and is called by the reading process. ``minibatch_size`` is
-    in samples of all processes; its default is the source's. The processes are those of
-    ``jax.distributed`` (``jax.process_index()`` of ``jax.process_count()``), unless the source has
-    its own ``workers``. Everything is delivered exactly once. A process may get more minibatches
-    than another, unless the source has ``lockstep=True``: then ``convert`` gets a minibatch without
-    data if a process's share is empty.
+    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, a deserializer or
+    a list of them, or a function without arguments that returns a source and is called by the
+    reading process. ``minibatch_size`` is in samples of all processes; its default is the source's.
+    The processes are those of ``jax.distributed`` (``jax.process_index()`` of
+    ``jax.process_count()``), unless the source has its own ``workers``. Everything is delivered
+    exactly once. A process may get more minibatches than another, unless the source has
+    ``lockstep=True``: then the arrays have a batch of 0, and ``convert`` gets a minibatch without
+    data, if a process's share is empty.
 
-    ``convert`` gets a :class:`Minibatch` and returns the item for the loop. Minibatches of whole
-    sequences differ in shape, and JAX compiles a function once per shape, so pad them to a few
-    lengths.
+    An item is a dictionary of arrays by name of the stream. ``sparse``, ``padding`` and
+    ``sequences`` are those of :class:`cntk_reader.torch.Dataset`, and so are the shapes; ids are
+    int32, and ``"csr"`` is a ``BCSR`` matrix. ``convert`` gets a :class:`Minibatch` and returns
+    another item for the loop. Minibatches of whole sequences differ in shape, and JAX compiles a
+    function once per shape, so pad them to a few lengths.
     """
 
     @overload
     def __init__(
-        self: Loader[dict[str, jax.Array | BCSR]],
-        source: SourceOrFactory,
+        self: Loader[dict[str, AnyArray]],
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
+        sparse: Sparse = "ids",
+        padding: Padding = 0,
+        sequences: Collection[str] | None = None,
     ) -> None: ...
 
     @overload
     def __init__(
         self,
-        source: SourceOrFactory,
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
@@ -84,16 +121,21 @@ class Loader(Generic[Item]):
 
     def __init__(
         self,
-        source: SourceOrFactory,
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
-        convert: Callable[[Minibatch], Item] | Callable[[Minibatch], dict[str, jax.Array | BCSR]] = to_arrays,
+        sparse: Sparse = "ids",
+        padding: Padding = 0,
+        sequences: Collection[str] | None = None,
+        convert: Callable[[Minibatch], Item] | None = None,
     ) -> None:
-        self._given = source
+        self._given = given_source(source)
         self._minibatch_size = minibatch_size
         self._samples = samples
-        self._convert = cast("Callable[[Minibatch], Item]", convert)
+        check_convert(convert, sparse, padding, sequences)
+        self._converter = _ArrayConverter(sparse, padding, sequences, unknown_numbers()) if convert is None else None
+        self._convert = cast("Callable[[Minibatch], Item]", convert or self._converter)
         self._source: MinibatchSource | None = None
         self._next: int | None = None
 
@@ -109,7 +151,17 @@ class Loader(Generic[Item]):
                 self._source.rank, self._source.workers = jax.process_index(), jax.process_count()
             if self._minibatch_size is not None:
                 self._source.minibatch_size = self._minibatch_size
+            if self._converter is not None:
+                self._converter.bind(self._source)
         return self._source
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0, that the next iteration delivers.
+
+        After :meth:`set_state` it is the interrupted epoch, or the one after a finished epoch.
+        """
+        return self.source._next_number(self._samples) if self._next is None else self._next
 
     @explained("loader.set_epoch(3)", epoch=WHOLE)
     def set_epoch(self, epoch: int) -> None:
@@ -117,9 +169,16 @@ class Loader(Generic[Item]):
         self._next = epoch
 
     def __iter__(self) -> Iterator[Item]:
+        source = self.source
         index, self._next = self._next, None
-        for minibatch in self.source._epoch(self._samples, index):
+        is_rest, has_data = index is None and source._is_restored, False
+        epoch = source._epoch(self._samples, index)
+        for minibatch in epoch:
+            has_data = True
             yield self._convert(minibatch)
+        if is_rest and not has_data:
+            for minibatch in source._epoch(self._samples, epoch.index + 1):
+                yield self._convert(minibatch)
 
     def get_state(self) -> dict[str, Json]:
         """Returns the state after the last minibatch: see :meth:`MinibatchSource.state_dict`."""
@@ -129,10 +188,11 @@ class Loader(Generic[Item]):
     def set_state(self, state: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
         """Makes the next iteration deliver the rest of the epoch in which the state was taken.
 
-        For the state of another number of processes, and for ``allow_changed_values``, see
+        If nothing is left of it, the next iteration delivers the next epoch. For the state of
+        another number of processes, and for ``allow_changed_values``, see
         :meth:`MinibatchSource.load_state_dict`.
         """
-        decoded = LoaderState.decode(state)
+        decoded = LoaderState.decode(state, "Loader")
         self.source.load_state_dict(decoded.source, allow_changed_values=allow_changed_values)
         self._next = decoded.next
 

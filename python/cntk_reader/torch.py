@@ -1,12 +1,13 @@
 """A dataset for PyTorch: minibatches as tensors, from library threads or DataLoader workers.
 
-from torch.utils.data import DataLoader
+```python
 from cntk_reader.torch import Dataset
 
 dataset = Dataset(source, minibatch_size=256)
 for epoch in range(10):
-    for minibatch in dataset:          # or: DataLoader(dataset, batch_size=None, num_workers=2)
+    for minibatch in dataset:          # or: in dataset.loader(num_workers=2)
         train(minibatch["features"], minibatch["labels"])
+```
 
 It is fastest without workers: the library prefetches on its own threads. Workers help if
 ``convert`` is slow.
@@ -15,23 +16,26 @@ It is fastest without workers: the library prefetches on its own threads. Worker
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from multiprocessing.reduction import ForkingPickler
-from typing import TypeVar, cast, overload
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import FrameType
+from typing import Any, TypeVar, cast, overload
 
-import numpy as np
 import torch
 from torch import distributed
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from ._epoch import LoaderState
+from ._batches import Padding, Sparse, are_streams, check_convert, is_padding, is_sparse_form
+from ._epoch import Epoch, LoaderState
 from ._errors import ReaderError
 from ._explain import explained
+from ._given import SourceLike, given_source, is_source, opened
 from ._minibatch import Minibatch
 from ._process import set_threads
-from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, Is, Maybe, Whole, Within
-from ._source import MinibatchSource, SourceOrFactory, is_source, opened
+from ._rules import FLAG, FUNCTION, POSITIVE, TABLE, WHOLE, Maybe, Whole, Within
+from ._source import MinibatchSource
+from ._torch_batches import TensorConverter
+from ._torch_items import Copies, check_sendable, number_of
 from ._types import Json
 
 #: The result of ``convert``, which the loop gets.
@@ -40,14 +44,15 @@ Item = TypeVar("Item")
 #: Maximum number of DataLoader workers in the table of epochs.
 _MOST_WORKERS = 256
 
-
-@explained("to_tensors(minibatch)", minibatch=Is((Minibatch,), "a Minibatch"))
-def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
-    """Returns the streams by name, converted by :meth:`StreamMinibatch.to_torch`.
-
-    Dense streams are tensors, sparse ones CSR tensors.
-    """
-    return {name: stream.to_torch() for name, stream in minibatch.items()}
+#: Options of DataLoader that a dataset of minibatches excludes, and what to do instead.
+_EXCLUDED = {
+    "batch_size": "The items of the dataset are minibatches: pass minibatch_size to Dataset.",
+    "drop_last": "Pass drop_last to Dataset.",
+    "shuffle": "The source randomizes: see `randomize` of MinibatchSource.",
+    "sampler": "The source randomizes: see `randomize` of MinibatchSource.",
+    "batch_sampler": "The items of the dataset are minibatches: pass minibatch_size to Dataset.",
+    "collate_fn": "The items of the dataset are minibatches: pass `convert` to Dataset.",
+}
 
 
 @explained(
@@ -55,50 +60,83 @@ def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     source=is_source,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
-    convert=FUNCTION,
+    sparse=is_sparse_form,
+    padding=is_padding,
+    sequences=Maybe(are_streams),
+    convert=Maybe(FUNCTION),
+    drop_last=FLAG,
     device=Within("by torch.device"),
     lockstep=Maybe(FLAG),
 )
 class Dataset(IterableDataset[Item]):
-    """Minibatches of a source, each converted by ``convert``. An iteration is an epoch.
+    """Minibatches of a source as tensors. An iteration is an epoch.
 
-    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, or a function
-    without arguments that returns one and is called in the reading process. ``minibatch_size`` is
-    in samples of all ranks, as everywhere in this package; its default is the source's.
+    An epoch is a sweep, or ``samples``. ``source`` is a :class:`MinibatchSource`, a deserializer or
+    a list of them, or a function without arguments that returns a source and is called in the
+    reading process. ``minibatch_size`` is in samples of all ranks, as everywhere in this package;
+    its default is the source's.
+
+    An item is a dictionary of tensors by name of the stream, with the batch first:
+
+    * dense samples: (batch, *shape of a sample)
+    * sparse samples, which must be one-hot: ids (batch,), int64, as embeddings and losses take them
+    * sequences of several samples: (batch, length, *shape of a sample), or ids (batch, length),
+      padded to the longest one with ``padding``, and ``NAME_mask`` (batch, length), true where
+      there is a sample
+    * with ``truncation_length``: (lanes, steps, ...) and ``NAME_mask``
+
+    ``sparse`` is another form for sparse streams, or forms by name: ``{"tags": "bag"}``.
+
+    * ``"bag"``: the entries of samples as ``embedding_bag`` takes them, one bag per sequence:
+      indices, ``NAME_offsets`` (batch,) and ``NAME_weights``
+    * ``"csr"``: a sparse CSR tensor (steps * lanes, values of a sample) as by
+      :meth:`StreamMinibatch.to_torch`; rows of gaps are empty
+
+    ``padding`` is a number, or numbers by name: ``{"labels": -100}``. ``sequences`` names the
+    streams whose sequences have several samples. By default that is found from the data, once for
+    all minibatches: a stream has single samples if those of the first minibatch are single.
+
+    ``convert`` gets a :class:`Minibatch` and returns another item for the loop. With workers the
+    item must be picklable, and a minibatch is not.
+
+    ``drop_last`` leaves out minibatches smaller than ``minibatch_size``, such as the last one. It
+    is for data whose sequences have one sample, because others differ in size anyway. ``len`` is
+    known for such data, read by one process or in lockstep, and otherwise raises TypeError.
 
     The ranks are those of ``torch.distributed`` if it is initialized and the source does not have
     its own ``workers``. DataLoader workers divide the share of their rank, and each makes whole
     minibatches of the rank's size. Everything is delivered exactly once. Randomized data are
-    distributed by chunks, so use at least as many chunks as ranks times workers. Pass
-    ``batch_size=None`` to DataLoader, because the items already are minibatches.
+    distributed by chunks, so use at least as many chunks as ranks times workers. :meth:`loader`
+    returns a DataLoader.
 
     Ranks that wait for each other in every step, as with DistributedDataParallel, must read in
-    lockstep: then all of them get the same number of minibatches, and ``convert`` gets one without
-    data if a rank's share is empty. So with several ranks of ``torch.distributed``, a source that
-    was created without ``lockstep=True`` is reopened with it. ``lockstep=False`` is for ranks that
-    do not wait for each other: each reads its share at its own pace, and may get more minibatches
-    than another.
+    lockstep: then all of them get the same number of minibatches, and if a rank's share is empty,
+    its tensors have a batch of 0, and ``convert`` gets a minibatch without data. So with several
+    ranks of ``torch.distributed``, a source that was created without ``lockstep=True`` is reopened
+    with it. ``lockstep=False`` is for ranks that do not wait for each other: each reads its share
+    at its own pace, and may get more minibatches than another.
 
     The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers.
     Without workers it can also be saved directly with :meth:`state_dict`.
 
-    ``convert`` gets a :class:`Minibatch` and returns the item for the loop. With workers the item
-    must be picklable, and a minibatch is not.
-
-    ``device``: tensors in the result of ``convert`` are copied there asynchronously. Minibatches
-    for a GPU are packed into pinned memory, from which it copies directly, and are kept until it
-    has. If you copy from the minibatches of this source yourself with ``non_blocking=True``, keep
-    each one until the copy has finished. Workers cannot copy: pass ``pin_memory=True`` to
-    DataLoader, and copy in the loop.
+    ``device``: tensors in an item are copied there asynchronously. Minibatches for a GPU are packed
+    into pinned memory, from which it copies directly, and are kept until it has; other tensors go
+    through pinned buffers that are used again. If you copy from the minibatches of this source
+    yourself with ``non_blocking=True``, keep each one until the copy has finished. Workers cannot
+    copy: pass ``pin_memory=True`` to DataLoader, and copy in the loop.
     """
 
     @overload
     def __init__(
         self: Dataset[dict[str, torch.Tensor]],
-        source: SourceOrFactory,
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
+        sparse: Sparse = "ids",
+        padding: Padding = 0,
+        sequences: Collection[str] | None = None,
+        drop_last: bool = False,
         device: torch.device | str | None = None,
         lockstep: bool | None = None,
     ) -> None: ...
@@ -106,31 +144,40 @@ class Dataset(IterableDataset[Item]):
     @overload
     def __init__(
         self,
-        source: SourceOrFactory,
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
         convert: Callable[[Minibatch], Item],
+        drop_last: bool = False,
         device: torch.device | str | None = None,
         lockstep: bool | None = None,
     ) -> None: ...
 
     def __init__(
         self,
-        source: SourceOrFactory,
+        source: SourceLike,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
-        convert: Callable[[Minibatch], Item] | Callable[[Minibatch], dict[str, torch.Tensor]] = to_tensors,
+        sparse: Sparse = "ids",
+        padding: Padding = 0,
+        sequences: Collection[str] | None = None,
+        convert: Callable[[Minibatch], Item] | None = None,
+        drop_last: bool = False,
         device: torch.device | str | None = None,
         lockstep: bool | None = None,
     ) -> None:
         super().__init__()
-        self._given = source
+        check_convert(convert, sparse, padding, sequences)
+        self._given = given_source(source)
         self._minibatch_size = minibatch_size
         self._samples = samples
-        self._convert = cast("Callable[[Minibatch], Item]", convert)
+        self._drop_last = drop_last
+        self._converter = TensorConverter(sparse, padding, sequences) if convert is None else None
+        self._convert = cast("Callable[[Minibatch], Item]", self._converter if convert is None else convert)
         self._device = None if device is None else torch.device(device)
+        self._copies: Copies | None = None
         self._lockstep = lockstep
         #: Rank and number of ranks, if the dataset was sent here by the process that knows them.
         self._ranks: tuple[int, int] | None = None
@@ -144,11 +191,59 @@ class Dataset(IterableDataset[Item]):
         self._source: MinibatchSource | None = None
         #: The epoch of the next iteration; None: the source decides.
         self._next: int | None = None
-        #: Whether the next iteration continues a loaded state.
-        self._is_loaded = False
+        #: The process that has loaded a state for the next iteration.
+        self._loaded_by: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_ranks": self._find_ranks(), "_source": None}
+        return {**self.__dict__, "_ranks": self._find_ranks(), "_source": None, "_copies": None}
+
+    def __repr__(self) -> str:
+        given = self._given if self._source is None else self._source
+        if not isinstance(given, MinibatchSource):
+            return f"<Dataset: minibatches of {self._minibatch_size or '?'} samples from a function>"
+        size = self._minibatch_size or given.minibatch_size or "?"
+        return f"<Dataset: minibatches of {size} samples from {given!r}>"
+
+    def __bool__(self) -> bool:
+        # Not by `len`, which is not always known.
+        return True
+
+    def __len__(self) -> int:
+        return self._count(0)
+
+    def _count(self, loaders: int) -> int:
+        """Returns the number of minibatches of an epoch, read by this number of DataLoader
+        workers."""
+        source = self.source
+        samples, sequences, _ = source.sizes
+        is_known = samples is not None and samples == sequences and not source.is_truncated
+        alone = source.workers == 1 and loaders <= 1
+        samples = samples if self._samples is None else self._samples
+        if not is_known or samples is None or not (alone or source.lockstep) or source.minibatch_size is None:
+            raise TypeError(
+                "The number of minibatches is not known in advance: sequences have different lengths, the data are not indexed "
+                "yet, or several workers share them without lockstep."
+            )
+        size = source.minibatch_size * max(loaders, 1)
+        return max(loaders, 1) * (samples // size if self._drop_last else -(-samples // size))
+
+    @explained("dataset.loader(num_workers=2)", num_workers=WHOLE, pin_memory=Maybe(FLAG))
+    def loader(self, num_workers: int = 0, *, pin_memory: bool | None = None, **options: Any) -> DataLoader[Item]:
+        """Returns a DataLoader whose items are this dataset's minibatches.
+
+        Workers persist from epoch to epoch. ``pin_memory`` is on by default with workers and a GPU.
+        ``options`` are further ones of DataLoader, such as ``prefetch_factor`` and
+        ``multiprocessing_context``.
+        """
+        for name, remedy in _EXCLUDED.items():
+            if name in options:
+                raise ValueError(f"loader() has no option {name!r}. {remedy}")
+        if num_workers and self._device is not None:
+            raise ValueError(_no_device(self._device))
+        if pin_memory is None:
+            pin_memory = num_workers > 0 and torch.cuda.is_available()
+        options.setdefault("persistent_workers", num_workers > 0)
+        return _Loader(self, batch_size=None, num_workers=num_workers, pin_memory=pin_memory, **options)
 
     @property
     def source(self) -> MinibatchSource:
@@ -156,6 +251,15 @@ class Dataset(IterableDataset[Item]):
         if self._source is None or not self._source.is_of_this_process:
             self._source = self._open()
         return self._source
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch, from 0, that the next iteration in this process delivers.
+
+        After :meth:`load_state_dict` it is the interrupted epoch, or the one after a finished
+        epoch: ``for epoch in range(dataset.epoch, 10)``.
+        """
+        return self.source._next_number(self._samples) if self._next is None else self._next
 
     @explained("dataset.set_epoch(3)", epoch=Whole(0, (1 << 24) - 1))
     def set_epoch(self, epoch: int) -> None:
@@ -184,35 +288,40 @@ class Dataset(IterableDataset[Item]):
             raise ValueError("No minibatch size was given, neither to the dataset nor to the source.")
         if info is not None:
             if self._device is not None:
-                raise ValueError(
-                    f"A worker of DataLoader cannot copy to {self._device}: omit `device`, pass pin_memory=True to DataLoader, "
-                    "and copy in the loop with .to(device, non_blocking=True)."
-                )
+                raise ValueError(_no_device(self._device))
             # Each worker makes whole minibatches.
             rank, ranks, size = rank * info.num_workers + info.id, ranks * info.num_workers, size * info.num_workers
         if self._device is not None and self._device.type == "cuda":
-            source._lock_pages(_number_of(self._device), "libcuda.so.1")
+            source._lock_pages(number_of(self._device), "libcuda.so.1")
         source.rank, source.workers, source.minibatch_size = rank, ranks, size
+        if self._drop_last and (source.is_truncated or source.sizes.samples != source.sizes.sequences):
+            raise ValueError(_NO_DROPPING)
+        if self._converter is not None:
+            self._converter.bind(source)
         return source
 
     def __iter__(self) -> Iterator[Item]:
+        _refuse_batches(sys._getframe(1))
         info = get_worker_info()
         if info is None:
             return self._read()
+        if self._loaded_by is not None and self._loaded_by != os.getpid():
+            raise ValueError(
+                "The main process has loaded a state into the dataset, but each worker of DataLoader has its own position. Save "
+                "and load the state of torchdata's StatefulDataLoader, or read without workers."
+            )
         # Choose the epoch now, while all workers of the loop start, rather than on the first
         # minibatch.
-        source, mark, is_over = self.source, (info.seed - info.id) & ((1 << 39) - 1), False
-        if not self._is_loaded:
-            epoch = self._next = self._follow(mark, info.id)
-        else:
-            span, _, is_over_now = source._current()
-            if self._next is not None or span is None:
-                epoch = self._next = self._next or 0
-            else:
-                epoch, is_over = span.number, is_over_now
-        self._is_loaded = False
+        source, mark = self.source, (info.seed - info.id) & ((1 << 39) - 1)
+        loaded, self._loaded_by = self._loaded_by is not None, None
+        span, _, is_over = source._current()
+        if loaded and self._next is None and span is not None:
+            self._rounds[info.id % _MOST_WORKERS] = mark << 24 | span.number
+            # Nothing is left of this worker's share: others may still have data of the epoch.
+            return iter(()) if is_over else self._read()
+        epoch = self._next = (self._next or 0) if loaded else self._follow(mark, info.id)
         self._rounds[info.id % _MOST_WORKERS] = mark << 24 | epoch
-        return iter(()) if is_over else self._read()
+        return self._read()
 
     def _follow(self, mark: int, worker: int) -> int:
         """Returns the epoch of a new loop: the one of workers already in the loop, or else the next
@@ -226,19 +335,53 @@ class Dataset(IterableDataset[Item]):
         return joined[0] if joined else 1 + max(epoch for _, epoch in rounds)
 
     def _read(self) -> Iterator[Item]:
-        source = self.source
+        source, in_worker = self.source, get_worker_info() is not None
         index, self._next = self._next, None
-        self._is_loaded, in_worker = False, get_worker_info() is not None
-        copies = None if self._device is None else _Copies(self._device)
+        self._loaded_by = None
+        if self._device is not None and self._copies is None:
+            self._copies = Copies(self._device)
+        copies = self._copies
         try:
-            for minibatch in source._epoch(self._samples, index):
+            for minibatch in self._minibatches(source, index, in_worker):
                 converted = self._convert(minibatch)
                 if in_worker:
-                    _check_sendable(converted)
+                    check_sendable(converted)
                 yield converted if copies is None else cast("Item", copies.start(minibatch, converted))
         finally:
             if copies is not None:
                 copies.wait()
+
+    def _minibatches(self, source: MinibatchSource, index: int | None, in_worker: bool) -> Iterator[Minibatch]:
+        """Returns the minibatches of the epoch ``index``, or of the one that follows.
+
+        If a state was loaded, it is the rest of its epoch. Where nothing is left of that, the next
+        epoch follows, except in a worker: others may still have data of that epoch.
+        """
+        is_rest = index is None and source._is_restored
+        epoch = source._epoch(self._samples, index, may_be_over=in_worker)
+        has_data = False
+        for minibatch in self._steps(epoch):
+            has_data = True
+            yield minibatch
+        if is_rest and not has_data and not in_worker:
+            yield from self._steps(source._epoch(self._samples, epoch.index + 1))
+
+    def _steps(self, epoch: Epoch) -> Iterator[Minibatch]:
+        """Returns the minibatches of the epoch, without smaller ones if those are dropped."""
+        if not self._drop_last:
+            yield from epoch
+            return
+        source = self.source
+        size, before = source.minibatch_size or 1, epoch.delivered
+        for minibatch in epoch:
+            if source.lockstep:
+                before, samples, whole = epoch.delivered, epoch.delivered - before, size
+            else:
+                samples, whole = len(minibatch.keys_of_sequences), size // source.workers
+            if any(stream.longest > 1 for stream in minibatch.values()):
+                raise ValueError(_NO_DROPPING)
+            if samples >= whole:
+                yield minibatch
 
     def state_dict(self) -> dict[str, Json]:
         """Returns the state after the last minibatch: see :meth:`MinibatchSource.state_dict`."""
@@ -248,13 +391,48 @@ class Dataset(IterableDataset[Item]):
     def load_state_dict(self, state_dict: Mapping[str, object], *, allow_changed_values: bool = False) -> None:
         """Makes the next iteration deliver the rest of the epoch in which the state was taken.
 
-        For the state of another number of ranks, and for ``allow_changed_values``, see
+        If nothing is left of it, the next iteration delivers the next epoch. For the state of
+        another number of ranks, and for ``allow_changed_values``, see
         :meth:`MinibatchSource.load_state_dict`.
         """
-        state = LoaderState.decode(state_dict)
+        state = LoaderState.decode(state_dict, "Dataset")
         self.source.load_state_dict(state.source, allow_changed_values=allow_changed_values)
         self._next = state.next
-        self._is_loaded = True
+        self._loaded_by = os.getpid()
+
+
+class _Loader(DataLoader[Item]):
+    """A DataLoader of a dataset, which knows how many minibatches its workers make."""
+
+    def __len__(self) -> int:
+        return cast("Dataset[Item]", self.dataset)._count(self.num_workers)
+
+
+_NO_DROPPING = (
+    "drop_last needs data whose sequences have one sample each: minibatches of longer sequences differ in size anyway, as only "
+    "whole sequences fit. Omit drop_last."
+)
+
+
+def _no_device(device: torch.device) -> str:
+    return (
+        f"A worker of DataLoader cannot copy to {device}: omit `device`, pass pin_memory=True to DataLoader, and copy in the loop "
+        "with .to(device, non_blocking=True)."
+    )
+
+
+def _refuse_batches(caller: FrameType) -> None:
+    """Refuses to iterate for a DataLoader with a batch size, which would stack whole minibatches.
+
+    DataLoader creates the iterator in the constructor of its fetcher, whose argument tells.
+    """
+    if caller.f_code.co_name == "__init__":
+        variables = caller.f_locals
+        if variables.get("auto_collation") is True and variables.get("collate_fn") is default_collate:
+            raise ValueError(
+                "The items of a Dataset are minibatches, but this DataLoader has a batch_size (1 by default), and would stack "
+                "them. Pass batch_size=None, or use dataset.loader(num_workers=...)."
+            )
 
 
 def _locked(source: MinibatchSource) -> MinibatchSource:
@@ -268,85 +446,3 @@ def _locked(source: MinibatchSource) -> MinibatchSource:
             "Dataset(..., lockstep=False) if ranks do not wait for each other in a step."
         ) from error
     return locked
-
-
-#: Types that every worker can send.
-_SENDABLE = (torch.Tensor, np.ndarray, np.generic, int, float, complex, str, bytes, type(None))
-
-
-def _check_sendable(value: object) -> None:
-    """Refuses an item that a DataLoader worker cannot send.
-
-    The worker would drop it on its sending thread, and the trainer would wait for it forever.
-    """
-    if isinstance(value, _SENDABLE) and not (isinstance(value, np.ndarray) and value.dtype.hasobject):
-        return
-    if isinstance(value, Mapping) and type(value) is dict:
-        for key, item in value.items():
-            _check_sendable(key)
-            _check_sendable(item)
-    elif type(value) in (list, tuple):
-        for item in cast("list[object]", value):
-            _check_sendable(item)
-    else:
-        try:
-            ForkingPickler.dumps(value)
-        except Exception as error:
-            raise TypeError(
-                f"'convert' returned an object of type {type(value).__name__}, which a DataLoader worker cannot send: {error}"
-            ) from error
-
-
-#: Maximum number of minibatches that wait for the GPU to copy them; enough to keep it busy.
-_MOST_COPIES = 8
-
-
-def _number_of(device: torch.device) -> int:
-    number: int = torch.cuda.current_device() if device.index is None else device.index
-    return number
-
-
-class _Copies:
-    """Copies to a device.
-
-    Minibatches are kept until a GPU has copied them; then the reader reuses their memory.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pending: deque[tuple[torch.cuda.Event, object]] = deque()
-
-    def start(self, minibatch: Minibatch, converted: object) -> object:
-        """Returns the result of ``convert``, with its tensors on the device."""
-        try:
-            return _copied(converted, self._device)
-        finally:
-            # After an error too: some copies may be in progress.
-            if self._device.type == "cuda":
-                self._keep(minibatch, converted)
-
-    def _keep(self, *memory: object) -> None:
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self._device))
-        self._pending.append((event, memory))
-        while self._pending and (len(self._pending) > _MOST_COPIES or self._pending[0][0].query()):
-            self._pending[0][0].synchronize()
-            self._pending.popleft()
-
-    def wait(self) -> None:
-        """Waits until all copies have finished."""
-        while self._pending:
-            self._pending[0][0].synchronize()
-            self._pending.popleft()
-
-
-def _copied(value: object, device: torch.device) -> object:
-    """Returns the value with its tensors on the device."""
-    if isinstance(value, torch.Tensor):
-        is_ready = device.type != "cuda" or value.is_cuda or (value.layout == torch.strided and value.is_pinned())
-        return (value if is_ready else value.pin_memory()).to(device, non_blocking=True)
-    if isinstance(value, Mapping):
-        return {key: _copied(item, device) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)([_copied(item, device) for item in value])
-    return value

@@ -172,8 +172,8 @@ class Kinds(unittest.TestCase):
             self.assertEqual(joined, values.reshape(-1, 2, *values.shape[1:]).tolist())
 
     def test_types_are_kept(self):
-        wider = {"int8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-        for kind in ("bool", *wider, "uint8", "int16", "int32", "int64", "float16", "float32", "float64"):
+        wider = {"int8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64", "float64": "float32"}
+        for kind in ("bool", *wider, "uint8", "int16", "int32", "int64", "float16", "float32"):
             rows = np.random.default_rng(1).integers(0, 2 if kind == "bool" else 100, (40, 3)).astype(kind)
             expected = rows.astype(wider.get(kind, kind))
             for options in ({}, {"truncation_length": 2}, {"frame_mode": True}):
@@ -195,6 +195,17 @@ class Kinds(unittest.TestCase):
                             packed.append(values)
                     found = np.concatenate(packed)
                     self.assertEqual(sorted(found.tolist()), sorted(expected.tolist()))
+
+    def test_float64_follows_precision(self):
+        rows = np.random.default_rng(1).random((5, 3))
+        for given in (rows, sp.csr_matrix(rows)):
+            data = from_arrays(x=given)
+            for precision, kind in (("double", np.float64), ("float", np.float32)):
+                source = MinibatchSource(data, randomize=False, precision=precision)
+                self.assertEqual(source.streams["x"].dtype, kind)
+                values = source.next_minibatch(5)["x"].asarray()[0]
+                self.assertEqual(values.dtype, kind)
+                np.testing.assert_array_equal(values, rows.astype(kind))
 
     def test_fill_values_must_fit_the_type(self):
         data = from_arrays(x=np.arange(3, dtype=np.uint8), lengths=[1, 2])
@@ -290,15 +301,26 @@ class Kinds(unittest.TestCase):
             ("at least 1", lambda: from_arrays(x=x, chunk_size=0)),
             ("'x': complex64 .*|Values of the type complex64|type complex64", lambda: from_arrays(x=np.zeros(3, "c8"))),
             ("'x': A list was given", lambda: from_arrays(x=[x, x])),
-            ("cannot be read as an array", lambda: from_arrays(x=np.array(["a", "b"]))),
+            ("A list of numbers was given.*np.array", lambda: from_arrays(x=[1, 2.5])),
+            ("Texts cannot be read as samples", lambda: from_arrays(x=np.array(["a", "b"]))),
+            ("cannot be read as an array", lambda: from_arrays(x=np.array([None, 1]))),
+            (
+                "'x': Sample 1 has the class -1, .* from 0 to 2. Fill",
+                lambda: from_arrays(x=one_hot(np.array([0, -1]), 3)),
+            ),
+            ("Sample 2 has the class 3, .*count from 1", lambda: from_arrays(x=one_hot(np.array([1, 2, 3]), 3))),
             ("number of classes is not known", lambda: from_arrays(x=one_hot(np.arange(3)))),
             ("one integer per sample", lambda: from_arrays(x=one_hot(x, 3))),
         ):
             with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
                 work()
-        with MinibatchSource(from_arrays(x=one_hot(np.array([0, 9]), 3))) as source:
-            with self.assertRaisesRegex(ReaderError, "index 9, but a sample has 3 values"):
-                list(next_epoch(source, 5))
+        with tempfile.NamedTemporaryFile() as file:
+            # Mapped files are checked when they are read.
+            mapped = np.memmap(file.name, np.int32, "w+", shape=(4,))
+            mapped[:] = [0, 1, 9, 0]
+            with MinibatchSource(from_arrays(x=one_hot(mapped, 3))) as source:
+                with self.assertRaisesRegex(ReaderError, "Sample 2 has the class 9"):
+                    list(next_epoch(source, 5))
 
     def test_data_freed_with_the_source(self):
         values = np.zeros((4, 2), np.float32)

@@ -109,10 +109,12 @@ class Copies(unittest.TestCase):
     intact."""
 
     def setUp(self):
-        import cntk_reader.torch
         import torch
+        from cntk_reader import _torch_items
+        from cntk_reader.torch import Dataset
 
-        self.torch, self.module, self.started, self.copied = torch, cntk_reader.torch, [], []
+        self.torch, self.module, self.dataset = torch, _torch_items, Dataset
+        self.started, self.copied = [], []
         test = self
 
         class Event:
@@ -132,12 +134,20 @@ class Copies(unittest.TestCase):
             count = tensor.numel()
             return torch.frombuffer((ctypes.c_int32 * count).from_address(tensor.data_ptr()), dtype=torch.int32)
 
-        def start_view(value, device):
-            self.started.append(view(value["x"]))
+        def start_view(value, device, pin):
+            self.started.append(view(pin(value["x"]) if self.pins else value["x"]))
             return len(self.started)
 
+        # Memory of the program, counted.
+        self.pins, self.buffers = False, []
+
+        def new_pinned(size):
+            self.buffers.append(size)
+            return torch.empty(size, dtype=torch.uint8)
+
         patches = (
-            mock.patch.object(self.module, "_copied", start_view),
+            mock.patch.object(self.module, "copied", start_view),
+            mock.patch.object(self.module, "new_pinned", new_pinned),
             mock.patch.object(torch.cuda, "Event", Event),
             mock.patch.object(torch.cuda, "current_stream", lambda device: "stream"),
             mock.patch.object(torch.cuda, "current_device", lambda: 0),
@@ -153,14 +163,37 @@ class Copies(unittest.TestCase):
             self.assertEqual((int(tensor[0]), int(tensor[-1])), (start, start + 199_999))
 
     def test_minibatches_kept_until_copied(self):
-        dataset = self.module.Dataset(open_source(), device="cuda")
+        dataset = self.dataset(open_source(), device="cuda")
         for _ in range(3):
             for _ in dataset:
                 pass
         self.check(48)
 
+    def test_pinned_buffers_are_used_again(self):
+        self.pins = True
+        dataset = self.dataset(open_source(), device="cuda")
+        for _ in range(3):
+            for _ in dataset:
+                pass
+        self.check(48)
+        # As many as minibatches may wait, and the one that is being filled.
+        self.assertLessEqual(len(self.buffers), 9)
+        self.assertEqual(len(set(self.buffers)), 1)
+
+    def test_buffers_of_other_sizes(self):
+        pool = self.module.PinnedPool()
+        small, large = pool.take(1000), pool.take(100_000)
+        pool.give_back([small, large])
+        # The smallest that fits; none is taken for far fewer bytes.
+        self.assertIs(pool.take(900), small)
+        self.assertIs(pool.take(90_000), large)
+        pool.give_back([large])
+        self.assertIsNot(pool.take(1000), large)
+        pool.give_back([self.torch.empty(512, dtype=self.torch.uint8) for _ in range(1000)])
+        self.assertLessEqual(len(pool._free), 64)
+
     def test_abandoned_loop_waits_for_copies(self):
-        dataset = self.module.Dataset(open_source(), device="cuda:0")
+        dataset = self.dataset(open_source(), device="cuda:0")
         loop = iter(dataset)
         for _ in range(5):
             next(loop)
@@ -169,14 +202,14 @@ class Copies(unittest.TestCase):
         self.assertEqual(self.started, [])
 
     def test_error_while_copying(self):
-        dataset = self.module.Dataset(open_source(), device="cuda")
-        start_view = self.module._copied
+        dataset = self.dataset(open_source(), device="cuda")
+        start_view = self.module.copied
 
-        def fail(value, device):
-            start_view(value, device)
+        def fail(value, device, pin):
+            start_view(value, device, pin)
             raise MemoryError("CUDA out of memory")
 
-        with mock.patch.object(self.module, "_copied", fail), self.assertRaisesRegex(MemoryError, "out of memory"):
+        with mock.patch.object(self.module, "copied", fail), self.assertRaisesRegex(MemoryError, "out of memory"):
             next(iter(dataset))
         gc.collect()
         self.check(1)

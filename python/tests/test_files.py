@@ -425,6 +425,14 @@ class Readme(unittest.TestCase):
                 with self.subTest(program=program):
                     self.check(folder, program, expected)
 
+    def test_front_page_prints_documented_output(self):
+        """The program in C++ beside it prints the same, as the step `consumers` checks."""
+        page = (ROOT / "README.md").read_text()
+        program = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+        expected = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+        with tempfile.TemporaryDirectory() as folder:
+            self.check(folder, program[1], expected[1])
+
     def check(self, folder, program, expected):
         for package in ("jax", "torch"):
             needed = re.search(rf"^(import|from) (cntk_reader\.)?{package}\b", program, re.MULTILINE)

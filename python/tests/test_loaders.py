@@ -536,7 +536,7 @@ def read_all(source, connection):
     try:
         connection.send(samples(next_epoch(source, 50)))
     except ReaderError as error:
-        connection.send(error.kind)
+        connection.send(f"{error.kind}: {error.message}")
 
 
 def reopen_and_read_all(source, connection):
@@ -599,7 +599,8 @@ class Processes(WithFiles):
     def test_forked_processes(self):
         with self.open() as source:
             expected = samples(next_epoch(source, 50))
-            self.assertEqual(self.in_process("fork", read_all, source), "state")
+            message = self.in_process("fork", read_all, source)
+            self.assertRegex(message, r"state: The source was opened before a fork.*source\.reopen\(\)")
             self.assertEqual(self.in_process("fork", reopen_and_read_all, source), expected)
             self.assertEqual(samples(next_epoch(source, 50, index=0)), expected)
 

@@ -18,7 +18,7 @@ def have(*modules):
 
 def delivered(**arrays):
     """Returns the sequences of the stream x, dense, in the data's order."""
-    with MinibatchSource(from_arrays(**arrays), randomize=False) as source:
+    with MinibatchSource(from_arrays(**arrays), randomize=False, precision="double") as source:
         return [
             (part.toarray() if hasattr(part, "toarray") else part).tolist()
             for minibatch in next_epoch(source, 5)

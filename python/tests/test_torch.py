@@ -7,7 +7,18 @@ import unittest
 import warnings
 from pathlib import Path
 
-from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs, mount, unmount
+import numpy as np
+from cntk_reader import (
+    CTFDeserializer,
+    MinibatchSource,
+    ReaderValueError,
+    StreamDef,
+    StreamDefs,
+    from_arrays,
+    mount,
+    unmount,
+)
+from cntk_reader._epoch import LoaderState
 
 try:
     import torch
@@ -85,11 +96,11 @@ class InOneProcess(WithFile):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "two.ctf"
             path.write_text("|x 1 2 |s 3:4\n|x 5 6 |s 0:7\n")
-            dataset = Dataset(open_two(path), 2, device="cpu")
+            dataset = Dataset(open_two(path), 2, sparse="csr", device="cpu")
             (minibatch,) = list(dataset)
-            loader = DataLoader(Dataset(open_two(path), 2), batch_size=None, num_workers=1)
+            loader = Dataset(open_two(path), 2, sparse="csr").loader(num_workers=1)
             for tensors in (minibatch, *loader):
-                self.assertEqual(tensors["x"].tolist(), [[[1, 2], [5, 6]]])
+                self.assertEqual(tensors["x"].tolist(), [[1, 2], [5, 6]])
                 self.assertEqual(tensors["s"].to_dense().tolist(), [[0, 0, 0, 4, 0], [7, 0, 0, 0, 0]])
                 tensors["x"] += 1
 
@@ -104,6 +115,7 @@ class InOneProcess(WithFile):
         other = self.dataset()
         other.load_state_dict(state)
         self.assertEqual([flat(other), flat(other)], expected)
+        self.assertEqual(other.epoch, 3)
         # At the end of an epoch, and before the first one.
         for state, index in ((dataset.state_dict(), 3), (self.dataset().state_dict(), 0)):
             other.load_state_dict(state)
@@ -129,6 +141,201 @@ def inside(minibatch):
 
 def function(minibatch):
     return lambda: 1
+
+
+class EndOfEpoch(WithFile):
+    """States that are saved in a loop, after the last minibatch."""
+
+    def ended(self, dataset, epochs=1):
+        """Reads epochs. Returns the state after the last minibatch."""
+        for _ in range(epochs):
+            for _ in dataset:
+                state = dataset.state_dict()
+        return pickle.loads(pickle.dumps(state))
+
+    def test_next_epoch_follows(self):
+        state = self.ended(self.dataset(), 2)
+        fresh = self.dataset()
+        fresh.set_epoch(2)
+        expected = [flat(fresh), flat(fresh)]
+        other = self.dataset()
+        other.load_state_dict(state)
+        self.assertEqual(other.epoch, 2)
+        self.assertEqual([flat(other), flat(other)], expected)
+        self.assertEqual(other.epoch, 4)
+
+    def test_next_epoch_follows_if_its_size_is_unknown(self):
+        for drop_last in (False, True):
+            with self.subTest(drop_last=drop_last):
+                arguments = {"minibatch_size": 6, "drop_last": drop_last, "convert": ids}
+                dataset = Dataset(from_arrays(x=np.arange(20, dtype=np.float32)), **arguments)
+                state = self.ended(dataset)
+                expected = flat(dataset)
+                self.assertEqual(len(expected), 18 if drop_last else 20)
+                other = Dataset(from_arrays(x=np.arange(20, dtype=np.float32)), **arguments)
+                other.load_state_dict(state)
+                self.assertEqual(flat(other), expected)
+
+    @unittest.skipIf(StatefulDataLoader is None, "torchdata is not installed")
+    def test_stateful_loader(self):
+        """With workers, torchdata first ends the loop in which the state was saved."""
+        for workers, options in ((0, {}), (1, {}), (2, {"persistent_workers": True})):
+            with self.subTest(workers=workers, **options):
+                first = StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers, **options)
+                for _ in first:
+                    inside = pickle.loads(pickle.dumps(first.state_dict()))
+                after = pickle.loads(pickle.dumps(first.state_dict()))
+                expected = [flat(first), flat(first)]
+                for state in (inside, after):
+                    other = StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers, **options)
+                    other.load_state_dict(state)
+                    if workers and state is inside:
+                        self.assertEqual(flat(other), [])
+                    self.assertEqual([flat(other), flat(other)], expected)
+
+
+class Lengths(WithFile):
+    def single(self, **options):
+        return MinibatchSource(from_arrays(x=np.arange(100, dtype=np.float32)), **options)
+
+    def test_known(self):
+        for size in (1, 7, 50, 100, 1000):
+            for drop_last in (False, True):
+                dataset = Dataset(self.single(), size, drop_last=drop_last)
+                for _ in range(2):
+                    items = list(dataset)
+                    self.assertEqual(len(items), len(dataset), f"size {size}")
+                    sizes = {len(item["x"]) for item in items}
+                    self.assertTrue(sizes <= {size} if drop_last else max(sizes) <= size)
+                self.assertEqual(len(dataset.loader()), len(dataset))
+                self.assertTrue(dataset)
+
+    def test_epochs_of_samples(self):
+        """Some of them go beyond the end of a sweep."""
+        for size in (7, 20):
+            for drop_last in (False, True):
+                dataset = Dataset(self.single(), size, samples=60, drop_last=drop_last)
+                for epoch in range(6):
+                    self.assertEqual(len(list(dataset)), len(dataset), f"size {size}, epoch {epoch}")
+
+    def test_lockstep(self):
+        for drop_last in (False, True):
+            datasets = [
+                Dataset(self.single(lockstep=True, workers=3, rank=rank), 7, drop_last=drop_last) for rank in range(3)
+            ]
+            loops = [list(dataset) for dataset in datasets]
+            self.assertEqual({len(loop) for loop in loops}, {len(datasets[0])})
+            self.assertEqual(len(datasets[0]), 14 if drop_last else 15)
+            self.assertEqual(sum(len(item["x"]) for loop in loops for item in loop), 98 if drop_last else 100)
+
+    def test_unknown(self):
+        for dataset in (self.dataset(), Dataset(self.single(workers=2, rank=0), 7)):
+            with self.assertRaisesRegex(TypeError, "number of minibatches is not known"):
+                len(dataset)
+            self.assertTrue(dataset)
+        with self.assertRaisesRegex(ValueError, "drop_last needs data whose sequences have one sample"):
+            next(iter(Dataset(open_source(self.path), 30, drop_last=True)))
+
+
+class Loaders(WithFile):
+    def test_default_collation_is_refused(self):
+        """It would stack minibatches, without an error."""
+        for options in ({}, {"batch_size": 30}, {"num_workers": 1}):
+            for dataset in (self.dataset(), Dataset(open_source(self.path), 30)):
+                with (
+                    self.subTest(options),
+                    self.assertRaisesRegex(ValueError, "Pass batch_size=None, or use dataset.loader"),
+                ):
+                    next(iter(DataLoader(dataset, **options)))
+        stacked = DataLoader(self.dataset(), batch_size=2, collate_fn=torch.cat)
+        self.assertEqual(sorted(flat(stacked)), self.everything)
+
+    def test_loader(self):
+        loader = self.dataset().loader()
+        self.assertEqual((loader.num_workers, loader.persistent_workers, loader.pin_memory), (0, False, False))
+        self.assertEqual(sorted(flat(loader)), self.everything)
+        loader = self.dataset().loader(2, prefetch_factor=3)
+        self.assertEqual((loader.num_workers, loader.persistent_workers, loader.prefetch_factor), (2, True, 3))
+        loops = [flat(loader) for _ in range(2)]
+        for loop in loops:
+            self.assertEqual(sorted(loop), self.everything)
+        self.assertNotEqual(*loops)
+        for options, message in (
+            ({"batch_size": 4}, "no option 'batch_size'. .*minibatch_size"),
+            ({"shuffle": True}, "The source randomizes"),
+            ({"num_workers": -1}, "num_workers must be at least 0"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                self.dataset().loader(**options)
+        with self.assertRaisesRegex(ValueError, "cannot copy to cuda"):
+            Dataset(open_source(self.path), 30, device="cuda").loader(1)
+
+    def test_lengths(self):
+        def open_single(**options):
+            return MinibatchSource(from_arrays(x=np.arange(100, dtype=np.float32)), **options)
+
+        loader = Dataset(open_single(lockstep=True), 7).loader(2)
+        self.assertEqual((len(loader), len(list(loader))), (16, 16))
+        loader = Dataset(open_single(), 7).loader(1)
+        self.assertEqual((len(loader), len(list(loader))), (15, 15))
+        with self.assertRaisesRegex(TypeError, "not known"):
+            len(Dataset(open_single(), 7).loader(2))
+
+
+class Described(WithFile):
+    def test_repr(self):
+        dataset = Dataset(open_source(self.path), 30)
+        expected = r"<Dataset: minibatches of 30 samples from <MinibatchSource: x \(1,\) float32; 600 samples, 200 sequences, \d+ chunks>>"
+        self.assertRegex(repr(dataset), expected)
+        self.assertEqual(repr(Dataset(open_source)), "<Dataset: minibatches of ? samples from a function>")
+
+
+class States(WithFile):
+    def test_states_of_other_classes(self):
+        dataset = self.dataset()
+        next(iter(dataset))
+        source = open_source(self.path, minibatch_size=30)
+        of_source = dataset.source.state_dict()
+        with self.assertRaisesRegex(ReaderValueError, "state of a MinibatchSource, but was given to a Dataset"):
+            dataset.load_state_dict(of_source)
+        with self.assertRaisesRegex(
+            ReaderValueError, "state of a Dataset or Loader, but was given to a MinibatchSource"
+        ):
+            source.load_state_dict(dataset.state_dict())
+        with self.assertRaisesRegex(ReaderValueError, "state of a CNTK MinibatchSource"):
+            dataset.load_state_dict({"minibatchSourcePosition": 3})
+        with self.assertRaisesRegex(TypeError, "not a text or a path, 'abc'"):
+            source.load_state_dict("abc")
+        with self.assertRaisesRegex(TypeError, "state_dict must be a dictionary"):
+            dataset.load_state_dict("abc")
+        # As the messages say.
+        whole = flat(self.dataset())
+        dataset.source.load_state_dict(of_source)
+        rest = flat(dataset)
+        self.assertEqual(rest, whole[len(whole) - len(rest) :])
+        self.assertIn(len(whole) - len(rest), range(26, 31))
+        dataset.load_state_dict(LoaderState(None, of_source).encode())
+        self.assertEqual(flat(dataset), rest)
+        source.load_state_dict(dataset.state_dict()["source"])
+        self.assertEqual(next(source.epochs()).index, 1)
+
+    @unittest.skipIf(StatefulDataLoader is None, "torchdata is not installed")
+    def test_states_of_stateful_loader(self):
+        for workers in (0, 1):
+            loader = StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers)
+            next(iter(loader))
+            for target, name in ((self.dataset(), "Dataset"), (open_source(self.path), "MinibatchSource")):
+                message = (
+                    f"state of a StatefulDataLoader, but was given to a {name}. Load it with load_state_dict of that"
+                )
+                with self.assertRaisesRegex(ReaderValueError, message):
+                    target.load_state_dict(loader.state_dict())
+
+    def test_state_of_main_process_is_refused_by_workers(self):
+        dataset = self.dataset()
+        dataset.load_state_dict(dataset.state_dict())
+        with self.assertRaisesRegex(ValueError, "each worker of DataLoader has its own position"):
+            next(iter(dataset.loader(1)))
 
 
 class InWorkers(WithFile):

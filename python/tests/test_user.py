@@ -278,6 +278,35 @@ class Arrays(unittest.TestCase):
             self.assertEqual(read(source, 2), [0, 1, 2, 3, 4])
 
 
+class Conversions(unittest.TestCase):
+    """Arrays of other types and shapes that mean the declared ones."""
+
+    def test_types_and_shapes(self):
+        sequences = [np.arange(2.0), np.arange(3.0)]
+        for shape, chunk, expected in [
+            ((), np.arange(3), [[0], [1], [2]]),
+            ((), np.arange(3.0)[:, None], [[0], [1], [2]]),
+            ((1,), np.arange(3.0), [[[0]], [[1]], [[2]]]),
+            ((1, 1), np.arange(3, dtype=np.uint8), [[[[0]]], [[[1]]], [[[2]]]]),
+            ((2,), np.arange(4, dtype=">f8").reshape(2, 2), [[[0, 1]], [[2, 3]]]),
+            ((), sequences, [[0, 1], [0, 1, 2]]),
+            ((1,), sequences, [[[0], [1]], [[0], [1], [2]]]),
+            ((2,), [np.arange(2.0), np.ones((2, 2))], [[[0, 1]], [[1, 1], [1, 1]]]),
+            ((), SequenceArray(np.arange(3.0), [2, 1]), [[0, 1], [2]]),
+        ]:
+            user = Chunks([{"x": chunk}], x=("dense", shape))
+            with self.subTest(shape=shape, chunk=chunk), MinibatchSource(user, randomize=False, max_sweeps=1) as source:
+                stream = source.next_minibatch(10)["x"]
+                self.assertEqual([part.tolist() for part in stream.as_sequences()], expected)
+                self.assertEqual(stream.as_sequences()[0].dtype, np.float32)
+
+    def test_sparse_values(self):
+        matrix = sp.csr_matrix(np.array([[0, 2], [1, 0]]))
+        with MinibatchSource(Chunks([{"x": matrix}], x=("sparse", (2,))), randomize=False, max_sweeps=1) as source:
+            found = source.next_minibatch(10)["x"].csr
+            self.assertEqual((found.dtype, found.toarray().tolist()), (np.float32, [[0, 2], [1, 0]]))
+
+
 class Mistakes(unittest.TestCase):
     def fails(self, text, chunk, **streams):
         user = Chunks([chunk], **(streams or {"x": ("dense", (2,))}))
@@ -298,13 +327,27 @@ class Mistakes(unittest.TestCase):
         self.fails("for a dense stream", {"x": sp.csr_matrix(good)})
         self.fails("for a sparse stream", {"x": good}, **sparse)
         self.fails("Unexpected type csc_matrix", {"x": sp.csc_matrix(good)}, **sparse)
-        self.fails("not float64", {"x": good.astype(np.float64)})
-        self.fails("not >f4", {"x": good.astype(">f4")})
         self.fails("single sample per row", {"x": good[:, 0]})
-        self.fails("(3,), but the stream has (2,)", {"x": np.zeros((3, 3), np.float32)})
+        shape = "The array has the shape (3, 3), but the stream has samples of the shape (2,), so (samples, 2) was"
+        self.fails(shape, {"x": np.zeros((3, 3), np.float32)})
+        self.fails("has no 1e+300: declare dtype='float64'", {"x": np.full((3, 2), 1e300)})
+        self.fails("Python objects (dtype=object)", {"x": np.array([[1], [2, 3]], object)})
+        self.fails("which are not numbers", {"x": np.array([["a", "b"]])})
+        self.fails("get_chunk has returned None", {"x": None})
+        whole = [StreamInformation("x", 0, "dense", np.int32, ())]
+        for array, text in [
+            (np.array([0.5]), "of the type int32, but the array has float64. Pass array.astype('int32')"),
+            (np.array([2**31]), "which has no 2147483648: declare dtype='int64'"),
+        ]:
+            user = Chunks([{"x": array}])
+            user.infos = whole
+            with MinibatchSource(user, randomize=False) as source, self.assertRaises(ReaderError) as caught:
+                source.next_minibatch(1)
+            self.assertIn(text, str(caught.exception))
         self.fails("3 columns", {"x": sp.csr_matrix(np.zeros((3, 3), np.float32))}, **sparse)
         self.fails("csr_matrix", {"x": [good]}, **sparse)
         self.fails("numpy array", {"x": [[1, 2]]})
+        self.fails("A sequence is 1 (int), not an array. For samples of one number, return one array", {"x": [1, 2]})
         self.fails("one frame long", {"x": [good[:0]]})
         self.fails("lengths have 2 dimensions", {"x": SequenceArray(good, [[3]])})
         self.fails("lengths go from 0", {"x": SequenceArray(good, [-3])})
@@ -337,12 +380,16 @@ class Mistakes(unittest.TestCase):
 
         with self.assertRaises(OSError):
             MinibatchSource(Strange([{}]))
-        self.assertRaises(ReaderError, MinibatchSource, Chunks([], x=("dense", (2,))))
+        with self.assertRaisesRegex(ValueError, "num_chunks.. of Chunks must be at least 1, but is 0"):
+            MinibatchSource(Chunks([], x=("dense", (2,))))
         self.assertRaises(ReaderError, MinibatchSource, Chunks([{}]))
+        for shape in (0,), (-1,), (3, 0):
+            with self.assertRaisesRegex(ValueError, "'x' has the shape .*: each dimension is at least 1"):
+                MinibatchSource(Chunks([{}], x=("dense", shape)))
         for kind, shape in ("thick", (2,)), ("dense", (-3,)), ("dense", (2**64 + 2,)):
             self.assertRaises(ValueError, MinibatchSource, Chunks([{}], x=(kind, shape)))
         for count in -1, 2**32 + 1:
-            with self.assertRaisesRegex(ValueError, f"The number of chunks must be at (least|most) .*, but is {count}"):
+            with self.assertRaisesRegex(ValueError, f"num_chunks.. of .* must be at (least|most) .*, but is {count}"):
                 MinibatchSource(type("Miscounted", (Chunks,), {"num_chunks": lambda _, count=count: count})([{}]))
         self.assertRaises(NotImplementedError, MinibatchSource, UserDeserializer())
 

@@ -88,7 +88,7 @@ impl Cast {
                 places.1,
             );
             if status != cntk_reader_status::CNTK_READER_STATUS_OK {
-                return Err(error_of(status, Box::from_raw(error.assume_init())));
+                return Err(error_of(status, error.assume_init()));
             }
             let doubles = result.values.cast::<f64>();
             let made = (0..self.values.len()).all(|at| *doubles.add(at) == f64::from(self.values[at]));
@@ -99,12 +99,18 @@ impl Cast {
     }
 }
 
-/// Converts an error of the C interface.
-fn error_of(status: cntk_reader_status, error: Box<cntk_reader_error>) -> Error {
-    // SAFETY: the string is NUL-terminated, and lives as long as the error.
-    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
-    let text = text.to_string_lossy().into_owned();
-    cntk_reader_error_free(Some(error));
+/// Converts an error of the C interface, and frees it.
+///
+/// # Safety
+/// The caller owns the error.
+unsafe fn error_of(status: cntk_reader_status, error: *mut cntk_reader_error) -> Error {
+    // SAFETY: the string is NUL-terminated, and lives as long as the error, which the caller owns.
+    let text = unsafe {
+        let text = CStr::from_ptr(cntk_reader_error_get_text(error.as_ref()));
+        let text = text.to_string_lossy().into_owned();
+        cntk_reader_error_free(error);
+        text
+    };
     let kind = match status {
         cntk_reader_status::CNTK_READER_STATUS_MEMORY => ErrorKind::Memory,
         _ => ErrorKind::Internal,

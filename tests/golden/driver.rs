@@ -122,9 +122,8 @@ pub struct Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: `cntk_reader_open` made the handle from a box. This driver owns it, and it is
-        // turned back into a box only here.
-        cntk_reader_free(Some(unsafe { Box::from_raw(self.reader) }));
+        // SAFETY: this driver owns the handle, which `cntk_reader_open` made, and frees it only here.
+        unsafe { cntk_reader_free(self.reader) };
     }
 }
 
@@ -388,15 +387,12 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
         return Ok(());
     }
     assert!(!error.is_null(), "no error object of a call that failed");
-    // SAFETY: the error is not null, as asserted above, so the failed call made it from a box, and
-    // it is turned back into a box only here.
-    let error = unsafe { Box::from_raw(error) };
     let mut info = MaybeUninit::<cntk_reader_error_info>::uninit();
-    // SAFETY: `cntk_reader_error_info` begins with its size, a `usize`, which is written first. The
-    // assertion ensures that the call succeeded and so has filled the struct.
+    // SAFETY: the failed call has written the error, which is freed below. `cntk_reader_error_info`
+    // begins with its size, a `usize`, which is written first. The assertion ensures that the call succeeded and so has filled the struct.
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
-        let described = cntk_reader_error_describe(Some(&error), info.as_mut_ptr());
+        let described = cntk_reader_error_describe(error.as_ref(), info.as_mut_ptr());
         assert_eq!(described, cntk_reader_status::CNTK_READER_STATUS_OK);
         info.assume_init()
     };
@@ -416,7 +412,8 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
         message: text(info.message).expect("a message"),
         place: location,
     };
-    cntk_reader_error_free(Some(error));
+    // SAFETY: the error is freed only here.
+    unsafe { cntk_reader_error_free(error) };
     Err(failure)
 }
 

@@ -149,16 +149,21 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     let built = tool_program(project)?;
     let tool = dist.folder.join("bin/cntk-reader");
     install(&built, &tool)?;
-    let share = dist.folder.join("share");
-    empty_folder(&share)?;
-    project.run_built(&tool).arg("man").arg(share.join("man/man1")).go()?;
+    share(&dist.folder.join("share"), || project.run_built(&tool))
+}
+
+/// Writes the manual pages and completions of the tool, which `run` prepares to run, into an empty
+/// folder.
+pub fn share(folder: &Path, run: impl Fn() -> Run) -> Result<()> {
+    empty_folder(folder)?;
+    run().arg("man").arg(folder.join("man/man1")).go()?;
     for (shell, path) in [
         ("bash", "bash-completion/completions/cntk-reader"),
         ("zsh", "zsh/site-functions/_cntk-reader"),
         ("fish", "fish/vendor_completions.d/cntk-reader.fish"),
     ] {
-        let text = project.run_built(&tool).args(["completions", shell]).output()?;
-        let path = share.join(path);
+        let text = run().args(["completions", shell]).output()?;
+        let path = folder.join(path);
         std::fs::create_dir_all(path.parent().context("a path has a folder")?)?;
         std::fs::write(path, text)?;
     }

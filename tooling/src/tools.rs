@@ -28,6 +28,8 @@ pub enum Tool {
     Mpi,
     /// A compiler and a runtime for C#.
     Mono,
+    /// bash, zsh and fish.
+    Shells,
     /// abidw and abidiff.
     Abigail,
     /// The other C++ compiler.
@@ -40,7 +42,14 @@ pub enum Tool {
     Emulator,
     /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
     RustWithSources,
+    /// Makes the reference of the C and C++ headers.
+    Doxygen,
+    /// A browser without a screen.
+    Chromium,
 }
+
+/// Programs, and Debian's packages, of the shells that have completions.
+pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 const CLANG_FORMAT_VERSION: u32 = 14;
 
@@ -71,12 +80,15 @@ impl Tool {
             Tool::Binutils => "binutils (nm, readelf)",
             Tool::Mpi => "Open MPI",
             Tool::Mono => "Mono (mcs, mono)",
+            Tool::Shells => "bash, zsh and fish",
             Tool::Abigail => "abigail-tools (abidw, abidiff)",
             Tool::Clang => "Clang",
             Tool::CrossCxx => "a C++ compiler for aarch64",
             Tool::CrossRust => "Rust for aarch64 (with rustup: rustup target add aarch64-unknown-linux-gnu)",
             Tool::Emulator => "QEMU's emulator for programs of aarch64",
             Tool::RustWithSources => "Rust with the sources of its standard library, and its sanitizers",
+            Tool::Doxygen => "Doxygen",
+            Tool::Chromium => "Chromium",
         }
     }
 
@@ -93,12 +105,16 @@ impl Tool {
             Tool::Binutils => &["binutils"],
             Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
             Tool::Mono => &["mono-mcs", "mono-runtime"],
+            Tool::Shells => &SHELLS,
             Tool::Abigail => &["abigail-tools"],
             Tool::Clang => &["clang"],
             Tool::CrossCxx => &["g++-aarch64-linux-gnu"],
             Tool::CrossRust => &["rustc-web", "libstd-rust-web-dev", "libstd-rust-web-dev:arm64"],
             Tool::Emulator => &["qemu-user"],
             Tool::RustWithSources => &RUST_PACKAGES,
+            Tool::Doxygen => &["doxygen"],
+            // Ubuntu's package is a snap, which a container cannot install.
+            Tool::Chromium => &["chromium"],
         }
     }
 
@@ -124,11 +140,14 @@ impl Tool {
             // options.
             Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
+            Tool::Shells => SHELLS.iter().all(|name| on_path(name).is_some()),
             Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
             Tool::Clang => on_path("clang++").is_some(),
             Tool::CrossCxx => on_path(&format!("{}g++", cross::PREFIX)).is_some(),
             Tool::CrossRust => cross::rustc(project).is_some(),
             Tool::Emulator => cross::emulator().is_some(),
+            Tool::Doxygen => on_path("doxygen").is_some(),
+            Tool::Chromium => on_path("chromium").is_some(),
             Tool::RustWithSources => {
                 let files = [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY];
                 on_path(CLANG_OF_RUST).is_some() && files.iter().all(|file| Path::new(file).exists())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tooling::Tally;
 use tooling::cmake::Build;
 use tooling::dist::{self, Dist};
+use tooling::document::blocks;
 use tooling::project::{Project, empty_folder};
 
 /// Builds and runs all of them.
@@ -16,17 +17,23 @@ pub fn check(project: &Project) -> Result<Tally> {
     let moved = Dist { folder: scratch.join("moved"), ..installed.clone() };
     project.run("cp").arg("-a").arg(&installed.folder).arg(&moved.folder).go()?;
     let program = scratch.join("readme.cpp");
-    std::fs::write(&program, readme_program(project)?)?;
+    let text = std::fs::read_to_string(project.path("README.md"))?;
+    let block = |language: &str| blocks(&text).into_iter().find(|block| block.language == language);
+    let source = block("cpp").context("The README has no C++ program.")?;
+    let expected = block("text").context("The README has no output of its programs.")?;
+    std::fs::write(&program, source.text)?;
 
     let option = format!("-DREADME_PROGRAM={}", program.display());
     let build = Build::configure(project, &moved, "xtask/consumers", "xtask/consumers/cmake", &[&option])?;
     build.build(None)?;
-    let expected = start(project, &build.file("readme"), &moved)?;
-    ensure!(expected.contains("samples"), "The README's program printed:\n{expected}");
+    let mut built = vec![build.file("readme")];
     for is_static in [false, true] {
-        let other = by_pkg_config(project, &moved, &program, is_static)?;
-        let printed = start(project, &other, &moved)?;
-        ensure!(printed == expected, "{} printed\n{printed}\ninstead of\n{expected}", other.display());
+        built.push(by_pkg_config(project, &moved, &program, is_static)?);
+    }
+    for file in built {
+        let printed = start(project, &file, &moved)?;
+        let expected = expected.text;
+        ensure!(printed == expected, "{} printed\n{printed}\ninstead of\n{expected}", file.display());
     }
     header_program(project, &moved, &scratch)?;
     Tally::passed(4)
@@ -65,13 +72,6 @@ const CONFIG: &str = r#"deserializers = ( [
   input = [ features = [ dim = 64 ; format = "dense" ] ; labels = [ dim = 10 ; format = "sparse" ] ]
 ] )
 "#;
-
-/// Returns the first C++ block of the README.
-fn readme_program(project: &Project) -> Result<String> {
-    let text = std::fs::read_to_string(project.path("README.md"))?;
-    let program = text.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next());
-    Ok(program.context("The README has no C++ program.")?.to_owned())
-}
 
 /// Runs a program in the root, the base of the README's paths.
 fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {

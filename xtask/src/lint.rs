@@ -11,14 +11,19 @@ const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17
 const CONFIGURATION: &str = "python/pyproject.toml";
 
 /// Folders that are linted and checked for formatting.
-const STYLED: [&str; 3] = ["python", "examples", "attack"];
+const STYLED: [&str; 4] = ["python", "examples", "attack", "docs/site"];
 
 /// Folders that are completely typed.
 const TYPED: [&str; 2] = ["python/cntk_reader", "examples"];
 
 /// Files that are checked against PyTorch and JAX themselves.
-const WITH_TORCH: [&str; 3] =
-    ["python/cntk_reader/torch.py", "python/cntk_reader/jax.py", "examples/distributed"];
+const WITH_TORCH: [&str; 5] = [
+    "python/cntk_reader/torch.py",
+    "python/cntk_reader/_torch_batches.py",
+    "python/cntk_reader/_torch_items.py",
+    "python/cntk_reader/jax.py",
+    "examples/distributed",
+];
 
 /// Runs the tools.
 pub fn step(project: &Project) -> Result<Tally> {

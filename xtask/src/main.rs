@@ -12,6 +12,7 @@ mod consumers;
 mod coverage;
 mod deny;
 mod differences;
+mod docs_site;
 mod fmt;
 mod guide;
 mod header;
@@ -27,6 +28,7 @@ mod reproducible;
 mod rust_tests;
 mod sanitize;
 mod schedules;
+mod shells;
 mod shipped;
 mod soak;
 mod steps;
@@ -120,11 +122,12 @@ cargo xtask COMMAND [OPTIONS]
   soak                     eight readers in one process, random uses and faults: answers are checked, memory must not grow
       --minutes N          for how long (default 30)
       --seed S             seed of their actions (default: a different one each time)
-  dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, under target/dropin/<version>
+  dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, in target/dropin with the scripts that
+                           install them on machines without Rust
       --host VERSION       for this version of CNTK alone: 2.0.beta15 to 2.7
       check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
                            --originals: through CNTK's own modules, too
-      install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
+      install --libs DIR   builds them for the CNTK in DIR, and runs the script that puts them into its folder
                            --untried: also where they have never run (CNTK 2.5, 2.3, 2.2, 2.0rc3)
       restore --libs DIR   puts the originals back
   cntk-python [NAME ...]   compares reading and training in Python under real CNTK, which it installs under target/oracle: with
@@ -145,9 +148,12 @@ cargo xtask COMMAND [OPTIONS]
   trust [NAME ...]         runs the commands that verify the library's promises, those that take seconds or those named, and
                            writes their figures into docs/trust.md
       --all                everything, which takes hours
+  docs                     the documentation site under target/site: the Markdown, the references of Python, Rust, C and C++, one search
   header                   writes the C headers in include/ from the Rust code
   api                      writes the list of the Rust library's public items, xtask/api/cntk_reader.txt
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
+  share                    writes the tool's manual pages and completions, which the wheel installs, under
+                           python/cntk_reader.data
   fmt                      formats Rust and C++ code
 
   -v, --verbose            with every command: shows the output of the programs it runs
@@ -173,6 +179,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "mutants" => mutants::command(project, parser),
         "coverage" => no_more(&mut parser).and_then(|()| coverage::command(project)),
         "soak" => soak::command(project, parser),
+        "docs" => no_more(&mut parser).and_then(|()| docs_site::command(project)),
         "dropin" => modules::command(project, parser),
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
@@ -181,6 +188,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
         "api" => no_more(&mut parser).and_then(|()| api::command(project)),
         "abi" => no_more(&mut parser).and_then(|()| abi::command(project)),
+        "share" => no_more(&mut parser).and_then(|()| shells::share(project)),
         "fmt" => no_more(&mut parser).and_then(|()| fmt::command(project)),
         "help" => {
             console::print(format_args!("{HELP}"));

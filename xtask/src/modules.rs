@@ -2,13 +2,13 @@
 
 use crate::packages::{self, ORACLE};
 use anyhow::{Result, bail};
-use dropin::{Host, swap};
+use dropin::{Host, script};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::Path;
 use tooling::project::Project;
 
-/// Builds, checks, installs or restores, as the arguments say.
+/// Builds, checks, or runs the script that installs and restores, as the arguments say.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     if parser.try_raw_args().is_some_and(|rest| rest.peek().is_some_and(|word| word == "check")) {
         parser.next()?;
@@ -27,10 +27,20 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     match (word.as_deref(), host, libraries, untried) {
         (None, None, None, false) => dropin::everything(project),
         (None, Some(version), None, false) => dropin::build_for(project, Host::by_version(&version)?),
-        (Some("install"), None, Some(folder), _) => swap::install(project, Path::new(&folder), untried),
-        (Some("restore"), None, Some(folder), false) => swap::restore(project, Path::new(&folder)),
+        (Some("install"), None, Some(folder), _) => install(project, Path::new(&folder), untried),
+        (Some("restore"), None, Some(folder), false) => {
+            script::gather(project)?;
+            script::installer(project, &["restore"], Path::new(&folder))
+        }
         _ => bail!(
             "dropin takes --host VERSION, check --libs DIRS, install --libs DIR, or restore --libs DIR. See cargo xtask help."
         ),
     }
+}
+
+/// Builds the modules for the CNTK in a folder, and runs the script that installs them.
+fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
+    dropin::build_for(project, script::host_of(project, folder)?)?;
+    let arguments: &[&str] = if untried { &["install", "--untried"] } else { &["install"] };
+    script::installer(project, arguments, folder)
 }

@@ -3,8 +3,8 @@
 
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
-    abi, api, attack, build, consumers, deny, differences, fmt, guide, header, layers, lint, python_tests,
-    repository, rust_tests, sanitize, schedules, shipped, symbols, torch, trust,
+    abi, api, attack, build, consumers, deny, differences, docs_site, fmt, guide, header, layers, lint,
+    python_tests, repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
 };
 use anyhow::Result;
 use examples::{csharp, demo, ends, images, mpi, speech};
@@ -94,12 +94,18 @@ pub const ALL: &[Step] = &[
     ),
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
+    step("site", "the documentation site: its pages in a browser, its links, its search", |project| {
+        with_luxuries(project, &[Tool::Doxygen, Tool::Chromium], docs_site::step)
+    }),
     step("api", "the public API of the Rust library is the committed one", api::step),
     short("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
     }),
     short("rust", "Rust tests: units, golden records, integration", rust_tests::step),
     short("tool", "the command-line tool: its commands, in a pipe", rust_tests::tool),
+    step("shells", "completions in bash, zsh and fish, on a pseudo-terminal", |project| {
+        with_luxuries(project, &[Tool::Shells], shells::step)
+    }),
     apart("python-lint", "style and types of the Python package", lint::step),
     apart(
         "torch",
@@ -142,6 +148,11 @@ pub const ALL: &[Step] = &[
             built(project)?;
             packages::step(project, ORACLE, &["dropin"])
         },
+    ),
+    step(
+        "operator",
+        "the scripts that install the modules without Rust, in made-up CNTKs, killed at each step",
+        dropin::operator::step,
     ),
     step("old-cntk", "the same inside CNTK 2.0 to 2.4, where CNTK_OLD_HOST has one", |project| {
         packages::step(project, ORACLE, &["old-cntk"])

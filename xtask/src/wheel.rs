@@ -142,9 +142,14 @@ impl<'a> Wheel<'a> {
         let tools = tools(project)?;
         let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
         tool("twine").args(["check", "--strict"]).arg(wheel).go()?;
+        let files = project.run(&tools.join("python").to_string_lossy()).args(["-m", "zipfile", "-l"]);
+        let files = files.arg(wheel).output()?;
+        for shared in ["man/man1/cntk-reader.1", "bash-completion/completions/cntk-reader"] {
+            ensure!(files.contains(&format!(".data/data/share/{shared}")), "{name} has no {shared}");
+        }
         tool("abi3audit").args(["--strict", "--verbose"]).arg(wheel).go()?;
         if !self.is_portable {
-            return Ok(3);
+            return Ok(4);
         }
         let scratch = project.target.join("xtask/wheel");
         unpack(project, wheel, &scratch)?;
@@ -164,7 +169,7 @@ impl<'a> Wheel<'a> {
         let audit = tool("auditwheel").args(["show", "--json"]).arg(wheel).output()?;
         let found: Value = serde_json::from_str(&audit)?;
         ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
-        Ok(5)
+        Ok(6)
     }
 }
 

@@ -4,7 +4,8 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, count, number};
+use crate::output::{Output, SCHEMA, count, rounded};
+use crate::progress::Progress;
 use cntk_reader::Epoch;
 use cntk_reader_tools::Look;
 use cntk_reader_tools::stages::Work;
@@ -116,14 +117,14 @@ pub fn run(options: &Bench, global: &Global) -> Outcome {
         repetitions: options.repetitions,
         results: Vec::new(),
     };
+    let progress = Progress::activity(global);
     let epoch = Epoch::sweeps(1).minibatch_size(options.minibatch_size);
     for threads in options.threads(global) {
         cntk_reader::set_threads(threads);
         let stages = opened()?.stages()?;
         for &stage in &options.stages {
-            if !global.quiet {
-                eprintln!("{stage:?}, {}", count(threads as u64, "thread"));
-            }
+            let stage_name = format!("{stage:?}").to_lowercase();
+            progress.say(format!("Timing '{stage_name}' with {}", count(threads as u64, "thread")));
             let mut time = |work: &mut dyn FnMut() -> cntk_reader::Result<Work>| {
                 Timing::of(stage, threads, options.repetitions, work)
                     .map(|timing| report.results.push(timing))
@@ -147,6 +148,7 @@ pub fn run(options: &Bench, global: &Global) -> Outcome {
             }
         }
     }
+    drop(progress);
     let mut output = Output::new(global, Form::Table);
     match output.form {
         Form::Table => report.table(&mut output)?,
@@ -205,20 +207,23 @@ impl Report {
     fn table(&self, output: &mut Output) -> std::io::Result<()> {
         let Machine { processor, cpus, load, .. } = &self.machine;
         output.line(&format!(
-            "{}, version {}; {processor}, {cpus} CPUs, load {load}",
-            self.file, self.version
+            "{}, version {}; {processor}, {}, load {load}",
+            self.file,
+            self.version,
+            count(*cpus as u64, "CPU")
         ))?;
         let row = |timing: &Timing| {
-            let rate = match timing.bytes {
-                0 => "-".to_owned(),
-                _ => format!("{:.0}", timing.megabytes_per_second),
+            // Drawing an order reads nothing, and of speech and images bytes are not counted.
+            let rate = match (timing.bytes, timing.stage) {
+                (0, _) | (_, Stage::Randomize) => "-".to_owned(),
+                _ => rounded(timing.megabytes_per_second),
             };
             vec![
                 format!("{:?}", timing.stage).to_lowercase(),
                 timing.threads.to_string(),
-                format!("{:.4}", timing.seconds),
+                rounded(timing.seconds),
                 rate,
-                number(timing.samples_per_second as u64),
+                rounded(timing.samples_per_second),
             ]
         };
         let rows: Vec<Vec<String>> = self.results.iter().map(row).collect();

@@ -3,15 +3,17 @@
 use crate::args::{Form, Global};
 use crate::arrow;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::import::{self, ImportArgs, Kind};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, bytes, number};
+use crate::output::{Output, SCHEMA, bytes, count};
 use crate::progress::Progress;
 use clap::ValueEnum;
 use cntk_reader::{ElementType, FileFormat, ReaderOptions};
 use cntk_reader_core::file::address;
 use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
 use cntk_reader_tools::files::{CompressOptions, compress_with};
+use cntk_reader_tools::import::ImportFormat;
 use cntk_reader_tools::speech::{self, SpeechConversion};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -21,11 +23,12 @@ use std::time::Instant;
 /// Convert data from one format to another
 ///
 /// Reads anything that a configuration reads, text files (ctf), binary files (cbf) and NumPy arrays
-/// (npy, npz); writes text files, binary files and NumPy arrays, text and binary files also
-/// compressed with zstd. Speech data: features between htk and kaldi, labels between mlf, kaldi and
-/// ctf, all of them to npz. Except for speech formats, the output is read back and its digest is
-/// compared with the input's before it gets its name. An interrupted conversion leaves nothing
-/// behind.
+/// (npy, npz), and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit and CoNLL, whose streams it
+/// infers and shows; writes text files, binary files and NumPy arrays, text and binary files also
+/// compressed with zstd. A folder of images becomes a map. Speech data: features between htk and
+/// kaldi, labels between mlf, kaldi and ctf, all of them to npz. Except for speech formats and
+/// maps, the output is read back and its digest is compared with the input's before it gets its
+/// name. An interrupted conversion leaves nothing behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,6 +38,10 @@ Examples:
   cntk-reader convert train.ctf train.cbf.zst --level 15       both at once, and smaller
   cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
   cntk-reader convert digits.npz train.ctf --one-hot labels=10
+  cntk-reader convert iris.csv iris.ctf                        streams and categories by inference
+  cntk-reader convert test.csv test.ctf --like iris.ctf.streams.json     the same streams and categories
+  cntk-reader convert iris.csv iris.cbf --stream x=length..width --stream y=species:category
+  cntk-reader convert images images.map                        a folder for each class
   cntk-reader convert train.ctf train.arrow                    for pyarrow and pandas (built with --features arrow)
   cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
 pub struct Convert {
@@ -55,7 +62,8 @@ pub struct Convert {
     to: Option<FileKind>,
 
     /// Streams to write [default: all]; for an npy input, the name of its stream; for mlf, the
-    /// stream of labels
+    /// stream of labels; for tables and alike NAME[=COLUMNS][:TYPE], with dense, category, index,
+    /// index=DIM or a type of dense values such as uint8 as TYPE
     #[arg(long, value_name = "NAME")]
     stream: Vec<String>,
 
@@ -88,12 +96,15 @@ pub struct Convert {
     no_verify: bool,
 
     /// For HTK and Kaldi archives: the script to write, which lists their utterances
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     script: Option<String>,
 
     /// For labels: the list of states, if lines have no class numbers
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     states: Option<String>,
+
+    #[command(flatten)]
+    import: ImportArgs,
 }
 
 /// Formats of files.
@@ -118,12 +129,46 @@ enum FileKind {
     Mlf,
     /// An Arrow file (IPC, Feather)
     Arrow,
+    /// A table with commas or semicolons; input only
+    Csv,
+    /// A table with tabs; input only
+    Tsv,
+    /// A table with blanks; input only
+    Blanks,
+    /// JSON lines; input only
+    Jsonl,
+    /// LIBSVM's format; input only
+    Libsvm,
+    /// Vowpal Wabbit's format; input only
+    Vw,
+    /// Words in columns; input only
+    Conll,
+    /// A folder of images; input only
+    Images,
+    /// A map of images; output only
+    Map,
 }
+
+/// The kinds of the module `import`.
+const IMPORTED: [(FileKind, Kind); 8] = [
+    (FileKind::Csv, Kind::Records(ImportFormat::Csv)),
+    (FileKind::Tsv, Kind::Records(ImportFormat::Tsv)),
+    (FileKind::Blanks, Kind::Records(ImportFormat::Blanks)),
+    (FileKind::Jsonl, Kind::Records(ImportFormat::JsonLines)),
+    (FileKind::Libsvm, Kind::Records(ImportFormat::LibSvm)),
+    (FileKind::Vw, Kind::Records(ImportFormat::VowpalWabbit)),
+    (FileKind::Conll, Kind::Records(ImportFormat::Conll)),
+    (FileKind::Images, Kind::Folder),
+];
 
 impl FileKind {
     /// Returns the name that `--from` and `--to` take.
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn imported(self) -> Option<Kind> {
+        IMPORTED.iter().find(|(own, _)| *own == self).map(|(_, kind)| *kind)
     }
 }
 
@@ -183,6 +228,9 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
     let to = options.kind_of_output()?;
     let begun = Instant::now();
     let compression = options.compression(to)?;
+    if !matches!(from.imported(), Some(Kind::Records(_))) {
+        options.import.refuse()?;
+    }
     let mut report = match format(to).filter(|_| is_data(from)) {
         Some(_) if from == to && compression.is_some() && options.keeps_all() => {
             options.compress_file(to, compression, global)?
@@ -190,6 +238,10 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
         Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
         None if to == FileKind::Arrow && is_data(from) => {
             options.convert_data(from, to, None, compression, global)?
+        }
+        None if (from, to) == (FileKind::Images, FileKind::Map) => {
+            let count = import::convert_folder(&text(&options.input), &text(&options.output))?;
+            Report { sequences: Some(count), ..options.report(from, to) }
         }
         None => options.convert_speech(from, to, global)?,
     };
@@ -217,7 +269,9 @@ fn format(kind: FileKind) -> Option<Format> {
 
 /// Whether [`convert`] reads this kind.
 fn is_data(kind: FileKind) -> bool {
-    matches!(kind, FileKind::Config | FileKind::Arrow) || format(kind).is_some()
+    matches!(kind, FileKind::Config | FileKind::Arrow)
+        || format(kind).is_some()
+        || matches!(kind.imported(), Some(Kind::Records(_)))
 }
 
 fn text(path: &Path) -> String {
@@ -228,6 +282,11 @@ impl Convert {
     fn kind_of_input(&self) -> Result<FileKind, Failure> {
         if let Some(kind) = self.from {
             return Ok(kind);
+        }
+        if let Some(found) = import::kind_of(&self.input)?
+            && let Some((kind, _)) = IMPORTED.iter().find(|(_, kind)| *kind == found)
+        {
+            return Ok(*kind);
         }
         let found = format_of(&self.input)?;
         Ok(match found {
@@ -273,9 +332,10 @@ impl Convert {
             Some("ark") => FileKind::Kaldi,
             Some("mlf") => FileKind::Mlf,
             Some("arrow" | "feather") => FileKind::Arrow,
+            Some("map") => FileKind::Map,
             _ => {
                 let message = format!(
-                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark or .mlf, or \
+                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark, .mlf or .map, or \
                      give --to.",
                     self.output.display()
                 );
@@ -343,12 +403,33 @@ impl Convert {
         compression: Option<u32>,
         global: &Global,
     ) -> Result<Report, Failure> {
-        let output = text(&self.output);
         self.check_different()?;
-        let mut data = self.data(from, global)?;
-        if !self.stream.is_empty() {
-            data.select(&self.stream)?;
+        let Some(Kind::Records(kind)) = from.imported() else {
+            let mut data = self.data(from, global)?;
+            if !self.stream.is_empty() {
+                data.select(&self.stream)?;
+            }
+            return self.write_data(data, (from, to), format, compression, global);
+        };
+        if !self.one_hot.is_empty() {
+            let message = "--one-hot is for NumPy arrays and Arrow files. Here a column of class numbers is --stream NAME:index=CLASSES.";
+            return Err(Failure::Usage(message.to_owned()));
         }
+        let import = self.import.options(&self.stream, self.element())?;
+        import::convert(&text(&self.input), kind, &import, &text(&self.output), global, |data| {
+            self.write_data(data, (from, to), format, compression, global)
+        })
+    }
+
+    fn write_data(
+        &self,
+        mut data: Data,
+        (from, to): (FileKind, FileKind),
+        format: Option<Format>,
+        compression: Option<u32>,
+        global: &Global,
+    ) -> Result<Report, Failure> {
+        let output = text(&self.output);
         if self.number_ids {
             data.number_keys();
         }
@@ -436,6 +517,13 @@ impl Convert {
                 return Err(Failure::Usage(message));
             }
         };
+        if to == FileKind::Htk && self.script.is_none() {
+            let message = format!(
+                "Utterances of an HTK archive can only be found by their script. Say where to write it: --script {}",
+                self.output.with_extension("scp").display()
+            );
+            return Err(Failure::Usage(message));
+        }
         let needs_stream =
             matches!((from, to), (FileKind::Mlf, FileKind::Ctf) | (FileKind::Ctf, FileKind::Mlf));
         let stream = match &self.stream[..] {
@@ -481,7 +569,7 @@ impl Convert {
 impl Report {
     fn line(&self) -> String {
         let what = match self.sequences {
-            Some(count) => format!("{} sequences", number(count)),
+            Some(sequences) => count(sequences, "sequence"),
             None => bytes(self.bytes),
         };
         let digest = self.digest.as_ref().map_or_else(String::new, |digest| format!(", digest {digest}"));

@@ -2,9 +2,10 @@
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::import::{self, Kind, PreviewArgs};
 use crate::input::Input;
 use crate::npy;
-use crate::output::{Output, SCHEMA};
+use crate::output::{self, Output, SCHEMA};
 use cntk_reader::{ElementType, Storage, StreamInfo};
 use cntk_reader_tools::convert::numpy_type;
 use cntk_reader_tools::inspect::{Number, Sequence, SequenceData, SequenceReader, Values};
@@ -32,6 +33,9 @@ pub struct Head {
     /// Show the sequence with this key; may be given several times
     #[arg(long, value_name = "KEY", conflicts_with = "count")]
     key: Vec<String>,
+
+    #[command(flatten)]
+    import: PreviewArgs,
 }
 
 /// Show some sequences from all over the data
@@ -69,9 +73,19 @@ struct Shown {
 
 pub fn head(options: &Head, global: &Global) -> Outcome {
     let shown = &options.shown;
+    if let Some((path, kind)) = import::only(&shown.files, &options.import)? {
+        if !options.key.is_empty() {
+            let message = "--key finds sequences of data that a reader reads. Convert the file first: cntk-reader convert";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let Kind::Records(format) = kind else { return images(&path, shown, global) };
+        let (streams, sequences) = import::first(&path, format, &options.import, shown.count, global)?;
+        let read = &mut |number| Ok(sequences.get(number as usize).cloned());
+        return show(&streams, read, 0..shown.count, shown, global);
+    }
     let mut reader = Input::of_files(&shown.files, global)?.sequences()?;
     if options.key.is_empty() {
-        return show(&mut reader, 0..shown.count, shown, global);
+        return show_read(&mut reader, 0..shown.count, shown, global);
     }
     let mut numbers = Vec::with_capacity(options.key.len());
     for key in &options.key {
@@ -84,19 +98,19 @@ pub fn head(options: &Head, global: &Global) -> Outcome {
             }
         }
     }
-    show(&mut reader, numbers.into_iter(), shown, global)
+    show_read(&mut reader, numbers.into_iter(), shown, global)
 }
 
 pub fn sample(options: &Sample, global: &Global) -> Outcome {
     let shown = &options.shown;
     let mut reader = Input::of_files(&shown.files, global)?.sequences()?;
     let all = reader.count()?;
-    show(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
+    show_read(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
 }
 
 /// Draws `count` distinct numbers below `all` uniformly (Floyd's algorithm), or returns all of them
 /// if there are no more.
-fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
+pub(super) fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
     let mut state = seed;
     // SplitMix64.
     let mut next = || {
@@ -117,20 +131,51 @@ fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
     drawn
 }
 
-fn show(
+/// Shows the first images of a folder.
+fn images(path: &str, shown: &Shown, global: &Global) -> Outcome {
+    let mut output = Output::new(global, Form::Ndjson);
+    let images = import::first_images(path, shown.count)?;
+    let json = |(path, index, class): &(String, usize, String)| serde_json::json!({ "path": path, "class": class, "index": index });
+    match output.form {
+        Form::Table => {
+            let rows: Vec<_> =
+                images.into_iter().map(|(path, index, class)| vec![path, index.to_string(), class]).collect();
+            output.table(&["image", "index", "class"], &rows)?;
+        }
+        Form::Ndjson => images.iter().try_for_each(|image| output.json(&json(image)))?,
+        Form::Json => {
+            let images: Vec<_> = images.iter().map(json).collect();
+            output.json(&serde_json::json!({ "schema": SCHEMA, "images": images }))?;
+        }
+    }
+    output.finish()?;
+    Ok(Exit::Good)
+}
+
+fn show_read(
     reader: &mut SequenceReader,
     numbers: impl Iterator<Item = u64>,
     shown: &Shown,
     global: &Global,
 ) -> Outcome {
     let streams = reader.streams().to_vec();
+    show(&streams, &mut |number| reader.read(number), numbers, shown, global)
+}
+
+fn show(
+    streams: &[StreamInfo],
+    read: &mut dyn FnMut(u64) -> cntk_reader::Result<Option<Sequence>>,
+    numbers: impl Iterator<Item = u64>,
+    shown: &Shown,
+    global: &Global,
+) -> Outcome {
     if let Some(folder) = &shown.npy {
         let mut sequences = Vec::new();
         for number in numbers {
-            let Some(sequence) = reader.read(number)? else { break };
+            let Some(sequence) = read(number)? else { break };
             sequences.push(sequence);
         }
-        write_arrays(folder, &streams, &sequences).map_err(|cause| {
+        write_arrays(folder, streams, &sequences).map_err(|cause| {
             cntk_reader::Error::io("Cannot write arrays to", &folder.display().to_string(), &cause)
         })?;
         return Ok(Exit::Good);
@@ -138,15 +183,15 @@ fn show(
     let mut output = Output::new(global, Form::Ndjson);
     let mut all = Vec::new();
     for number in numbers {
-        let Some(sequence) = reader.read(number)? else { break };
+        let Some(sequence) = read(number)? else { break };
         match output.form {
-            Form::Table => table(&mut output, &streams, &sequence)?,
-            Form::Ndjson => output.json(&JsonSequence { streams: &streams, sequence: &sequence })?,
+            Form::Table => table(&mut output, streams, &sequence)?,
+            Form::Ndjson => output.json(&JsonSequence { streams, sequence: &sequence })?,
             Form::Json => all.push(sequence),
         }
     }
     if output.form == Form::Json {
-        let sequences = all.iter().map(|sequence| JsonSequence { streams: &streams, sequence }).collect();
+        let sequences = all.iter().map(|sequence| JsonSequence { streams, sequence }).collect();
         output.json(&JsonSequences { schema: SCHEMA, sequences })?;
     }
     output.finish()?;
@@ -201,7 +246,7 @@ impl Serialize for Samples<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut samples = serializer.serialize_seq(Some(self.0.samples))?;
         for number in 0..self.0.samples {
-            let range = range(self.0, number);
+            let range = self.0.places(number);
             let values = Floats(&self.0.values, range.clone());
             match self.0.offsets.is_empty() {
                 true => samples.serialize_element(&values)?,
@@ -238,26 +283,13 @@ impl Serialize for Floats<'_> {
     }
 }
 
-/// The range of the values of a sample.
-fn range(data: &SequenceData, sample: usize) -> std::ops::Range<usize> {
-    match data.offsets.is_empty() {
-        true => {
-            let size: usize = data.shape.iter().product();
-            sample * size..(sample + 1) * size
-        }
-        false => data.offsets[sample] as usize..data.offsets[sample + 1] as usize,
-    }
-}
-
-/// Maximum length of a line in characters; the width of the terminal is not known.
-const WIDTH: usize = 110;
-
 fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> std::io::Result<()> {
     let title = output.bold(&format!("sequence {}", sequence.number));
     let Some(data) = &sequence.streams else {
         return output.line(&format!("{title}  key {}  left out", sequence.key));
     };
     output.line(&format!("{title}  key {}", sequence.key))?;
+    let most = output::width();
     let width = streams.iter().map(|info| info.name.chars().count()).max().unwrap_or(0);
     for (info, data) in streams.iter().zip(data) {
         let samples = if data.samples == 1 { "sample" } else { "samples" };
@@ -269,19 +301,29 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
         };
         let comma = if info.storage == Storage::Dense { " " } else { ", " };
         let mut line = format!("  {:width$}  {} {samples}{comma}{form}:", info.name, data.samples);
+        // The length of the line up to the last value after which " ..." still fits.
+        let mut fits = line.len();
+        let mut length = line.chars().count();
         'samples: for sample in 0..data.samples {
-            line.push_str(if sample > 0 { " |" } else { "" });
-            for place in range(data, sample) {
-                if line.chars().count() > WIDTH {
+            let mut separator = if sample > 0 { " | " } else { " " };
+            for place in data.places(sample) {
+                let mut word = separator.to_owned();
+                separator = " ";
+                if let Some(index) = data.indices.get(place) {
+                    let _ = write!(word, "{index}:");
+                }
+                if let Some(number) = data.values.number(place) {
+                    let _ = write!(word, "{number}");
+                }
+                length += word.len();
+                if length > most {
+                    line.truncate(fits);
                     line.push_str(" ...");
                     break 'samples;
                 }
-                line.push(' ');
-                if let Some(index) = data.indices.get(place) {
-                    let _ = write!(line, "{index}:");
-                }
-                if let Some(number) = data.values.number(place) {
-                    let _ = write!(line, "{number}");
+                line.push_str(&word);
+                if length + " ...".len() <= most {
+                    fits = line.len();
                 }
             }
         }

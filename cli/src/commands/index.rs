@@ -4,7 +4,7 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, bytes, number};
+use crate::output::{Output, SCHEMA, bytes_in, count};
 use cntk_reader_tools::Look;
 use cntk_reader_tools::index::{CacheState, IndexCache};
 use serde::Serialize;
@@ -104,12 +104,9 @@ impl CacheReport {
         let CacheReport { cache, state, .. } = self;
         let reason = self.reason.map_or_else(String::new, |reason| format!(": {reason}"));
         match (self.bytes, self.sequences, self.seconds) {
-            (Some(size), Some(sequences), Some(seconds)) => format!(
-                "made     {cache}  {} sequences, {} in {seconds:.2} s ({}/s)",
-                number(sequences),
-                bytes(size),
-                bytes((size as f64 / seconds.max(1e-9)) as u64)
-            ),
+            (Some(size), Some(sequences), Some(seconds)) => {
+                format!("made     {cache}  {}, {}", count(sequences, "sequence"), bytes_in(size, seconds))
+            }
             _ => format!("{state:<8} {cache}{reason}"),
         }
     }

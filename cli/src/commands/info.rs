@@ -2,6 +2,7 @@
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::import::{self, PreviewArgs};
 use crate::input::{Checked, FoundStreams, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
@@ -25,6 +26,7 @@ Examples:
   cntk-reader info train.ctf --config      a configuration that reads the file
   cntk-reader info feats.scp labels.mlf    features and labels, joined by key
   cntk-reader info digits.cntk             what is in the files of a configuration
+  cntk-reader info table.csv               the streams that 'convert' would make of a table
   cntk-reader info train.ctf --format json | jq .deserializers[0].streams")]
 pub struct Info {
     /// A configuration, or one or several data files
@@ -38,6 +40,9 @@ pub struct Info {
     /// Read everything, even if there is an index
     #[arg(long)]
     full: bool,
+
+    #[command(flatten)]
+    import: PreviewArgs,
 }
 
 /// The result.
@@ -141,6 +146,13 @@ impl From<WindowUse> for Window {
 const SAMPLE: u64 = 32 << 20;
 
 pub fn run(options: &Info, global: &Global) -> Outcome {
+    if let Some((path, kind)) = import::only(&options.files, &options.import)? {
+        if options.config {
+            let message = "--config makes a configuration for data that a reader reads. Convert the file first: cntk-reader convert";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        return import::info(&path, kind, &options.import, global);
+    }
     let input = Input::of_files(&options.files, global)?;
     let mut output = Output::new(global, Form::Table);
     let wants_all = options.full || options.config || input.format == FileFormat::Cbf;
@@ -330,9 +342,17 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         ))?;
         if let Some(q) = &one.lengths {
             output.line(&format!(
-                "  samples of a sequence: mean {:.1}, min {}, 25 % {}, 50 % {}, 75 % {}, 90 % {}, 99 % {}, max {}",
-                q.mean, q.min, q.p25, q.p50, q.p75, q.p90, q.p99, q.max
+                "  samples of a sequence: mean {:.1}, min {}, max {}",
+                q.mean,
+                number(q.min.into()),
+                number(q.max.into())
             ))?;
+            if q.min != q.max {
+                output.line(&format!(
+                    "    at most {} in 25 % of the sequences, {} in 50 %, {} in 75 %, {} in 90 %, {} in 99 %",
+                    q.p25, q.p50, q.p75, q.p90, q.p99
+                ))?;
+            }
         }
         let memory = one.index.memory.map(|memory| format!("{} of memory", bytes(memory)));
         let cache = one.index.state.map(|state| match state {
@@ -356,11 +376,8 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         output.line("Samples and values are from a part of the data; --full reads everything.")?;
     }
     if report.errors + report.warnings > 0 {
-        let (errors, warnings) = (number(report.errors), number(report.warnings));
-        output.line(&format!(
-            "{errors} errors and {warnings} warnings: cntk-reader validate {}",
-            report.file
-        ))?;
+        let (errors, warnings) = (count(report.errors, "error"), count(report.warnings, "warning"));
+        output.line(&format!("{errors} and {warnings}: cntk-reader validate {}", report.file))?;
     }
     for Note { file, line, message, .. } in &report.notes {
         let file = file.as_deref().unwrap_or(&report.file);

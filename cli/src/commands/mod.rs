@@ -7,4 +7,5 @@ pub mod head;
 pub mod index;
 pub mod info;
 pub mod order;
+pub mod report;
 pub mod validate;

@@ -3,7 +3,7 @@
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
 use crate::input::Input;
-use crate::output::{Output, SCHEMA, bytes, count};
+use crate::output::{Output, SCHEMA, bytes_in, count};
 use crate::progress::Progress;
 use cntk_reader::{ErrorKind, LogLevel, set_log_sink};
 use cntk_reader_tools::inspect::{CheckOptions, CheckProgress, Finding, Severity};
@@ -261,14 +261,20 @@ pub fn run(options: &Validate, global: &Global) -> Outcome {
     }
     output.finish()?;
     if !global.quiet {
+        // Bytes of speech and images are not counted, because only parts of their files are read.
+        let amount = match summary.bytes {
+            0 => {
+                let sequences = checked.data.members().iter().map(|member| member.lengths().sequences());
+                format!("{} in {seconds:.1} s", count(sequences.max().unwrap_or(0), "sequence"))
+            }
+            bytes => bytes_in(bytes, seconds),
+        };
         let end = if summary.complete { "" } else { "; there may be more (--max-errors)" };
         eprintln!(
-            "{}, {}, {}{end}. Read {} in {seconds:.1} s, {:.2} GB/s.",
+            "{}, {}, {}{end}. Read {amount}.",
             count(summary.errors, "error"),
             count(summary.warnings, "warning"),
             count(summary.notes, "note"),
-            bytes(summary.bytes),
-            summary.gigabytes_per_second,
         );
     }
     Ok(exit)

@@ -1,14 +1,17 @@
 //! The frame of every call: stops panics, checks arguments, returns errors.
 //!
 //! Signatures have Rust types for pointers to one object: `Option<&T>` for a borrowed handle,
-//! `Option<Box<T>>` for a handle that the call consumes, `Option<&mut MaybeUninit<T>>` for the
-//! place of a result. They have the representation of a C pointer, with NULL as `None`, so bodies
-//! need no `unsafe` for them; a caller that passes anything but NULL or a valid pointer breaks the
-//! contract of the signature. Raw pointers remain where the type does not determine the number of
-//! bytes: arrays and strings ([`inputs`], [`super::text`]) and structs that begin with their size
-//! ([`super::sized`]).
+//! `Option<&mut MaybeUninit<T>>` for the place of a result. They have the representation of a C
+//! pointer, with NULL as `None`, so bodies need no `unsafe` for them; a caller that passes anything
+//! but NULL or a valid pointer breaks the contract of the signature. A released handle is a valid
+//! pointer while its header is kept ([`super::handle`]). Raw pointers remain where the call changes
+//! or releases a handle, and where the type does not determine the number of bytes: arrays and
+//! strings ([`inputs`], [`super::text`]) and structs that begin with their size
+//! ([`super::sized`]). (Handles of `cntk_reader_host.h` have no tags: `Option<Box<T>>` is one that
+//! the call consumes.)
 
-use super::error::cntk_reader_error;
+use super::error::{ErrorReport, cntk_reader_error};
+use super::handle::hand_out;
 use super::status::cntk_reader_status;
 use cntk_reader_core::{Error, Result};
 use std::any::Any;
@@ -25,7 +28,7 @@ pub(crate) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> 
         Ok(()) => cntk_reader_status::CNTK_READER_STATUS_OK,
         Err(failure) => {
             if let Some(place) = place {
-                place.write(Box::into_raw(Box::new(cntk_reader_error::new(&failure))));
+                place.write(hand_out(Box::new(ErrorReport::new(&failure))));
             }
             failure.kind().into()
         }
@@ -120,12 +123,13 @@ mod tests {
         let mut error = MaybeUninit::uninit();
         let status = call(Some(&mut error), || panic!("number {}", 7));
         assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_INTERNAL);
-        // SAFETY: the call failed, so it has written a pointer from `Box::into_raw`, used once.
-        let error = unsafe { Box::from_raw(error.assume_init()) };
-        // SAFETY: the text belongs to `error`, which is still alive.
-        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
-        assert!(text.to_string_lossy().contains("number 7"));
-        cntk_reader_error_free(Some(error));
+        // SAFETY: the call failed, so it has written an error; its text lives until it is freed.
+        unsafe {
+            let error = error.assume_init();
+            let text = std::ffi::CStr::from_ptr(cntk_reader_error_get_text(error.as_ref()));
+            assert!(text.to_string_lossy().contains("number 7"));
+            cntk_reader_error_free(error);
+        }
     }
 
     #[test]

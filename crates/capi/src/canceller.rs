@@ -2,6 +2,7 @@
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
+use super::handle::{self, Handle, Header, Kind, argument, object};
 use super::status::cntk_reader_status;
 use cntk_reader_core::runtime::cancel::Canceller;
 use std::mem::MaybeUninit;
@@ -16,7 +17,17 @@ use std::mem::MaybeUninit;
 /// ends after it.
 ///
 /// Threads: may be shared.
-pub struct cntk_reader_canceller(pub(super) Canceller);
+pub struct cntk_reader_canceller(Header);
+
+// SAFETY: no other type has this kind.
+unsafe impl Handle for cntk_reader_canceller {
+    const KIND: Kind = Kind::Canceller;
+    type Object = Canceller;
+
+    fn header(&self) -> &Header {
+        &self.0
+    }
+}
 
 /// Creates a canceller, which the caller owns.
 #[unsafe(no_mangle)]
@@ -26,7 +37,7 @@ pub extern "C" fn cntk_reader_canceller_create(
 ) -> cntk_reader_status {
     call(error, || {
         let canceller = given(canceller, "canceller")?;
-        canceller.write(Box::into_raw(Box::new(cntk_reader_canceller(Canceller::new()))));
+        canceller.write(handle::hand_out(Box::new(Canceller::new())));
         Ok(())
     })
 }
@@ -43,15 +54,17 @@ pub extern "C" fn cntk_reader_canceller_cancel(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (cntk_reader_canceller(canceller), ends) = (given(canceller, "canceller")?, given(ends, "ends")?);
+        let (canceller, ends) = (object!(canceller)?, given(ends, "ends")?);
         ends.write(canceller.cancel().into());
         Ok(())
     })
 }
 
-/// Frees a canceller. NULL is allowed. Readers that were opened with it stay usable, but their
-/// calls can no longer be cancelled.
+/// Frees a canceller. NULL is allowed. For a released canceller or another handle it does nothing
+/// but log the mistake. Readers that were opened with it stay usable, but their calls can no longer
+/// be cancelled.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_canceller_free(canceller: Option<Box<cntk_reader_canceller>>) {
-    guard_silently(|| drop(canceller));
+pub unsafe extern "C" fn cntk_reader_canceller_free(canceller: *mut cntk_reader_canceller) {
+    // SAFETY: NULL or a handle, which the caller gives up.
+    guard_silently(|| drop(unsafe { handle::release(canceller, argument!("canceller")) }));
 }

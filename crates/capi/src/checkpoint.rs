@@ -1,8 +1,9 @@
 //! Checkpoints of a reader.
 
 use super::buffer::cntk_reader_buffer;
-use super::call::{call, given, input, inputs};
+use super::call::{call, given, inputs};
 use super::error::cntk_reader_error;
+use super::handle::{hand_out, object};
 use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use std::mem::MaybeUninit;
@@ -17,9 +18,9 @@ pub extern "C" fn cntk_reader_checkpoint_save(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (reader, checkpoint) = (given(reader, "reader")?, given(checkpoint, "checkpoint")?);
+        let (reader, checkpoint) = (object!(reader)?, given(checkpoint, "checkpoint")?);
         let bytes = reader.with(|reader| reader.checkpoint())?;
-        checkpoint.write(Box::into_raw(Box::new(cntk_reader_buffer(bytes))));
+        checkpoint.write(hand_out(Box::new(bytes)));
         Ok(())
     })
 }
@@ -41,9 +42,10 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
         // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
         // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.restore(checkpoint))
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        object!(reader)?.with(|reader| reader.restore(checkpoint))
     })
 }
 
@@ -60,8 +62,9 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore_over_changed_values(
         // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
         // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.restore_over_changed_values(checkpoint))
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        object!(reader)?.with(|reader| reader.restore_over_changed_values(checkpoint))
     })
 }

@@ -1,7 +1,8 @@
 //! Sizes, workers and flags of the minibatches that follow.
 
-use super::call::{call, given, input};
+use super::call::call;
 use super::error::cntk_reader_error;
+use super::handle::object;
 use super::reader::cntk_reader;
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -118,9 +119,10 @@ pub unsafe extern "C" fn cntk_reader_configuration_set(
         // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
         // member.
         let configuration = unsafe { sized::read(configuration, cntk_reader_configuration::default()) }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.configure(&configuration.try_into()?))
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        object!(reader)?.with(|reader| reader.configure(&configuration.try_into()?))
     })
 }
 
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn cntk_reader_configuration_get(
     call(error, || {
         // SAFETY: NULL, which `new` refuses, or the caller's struct with its size in the first
         // member.
-        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(configuration) }?);
+        let (reader, place) = (object!(reader)?, unsafe { SizedOutput::new(configuration) }?);
         place.set(reader.with(|reader| reader.config())?.into());
         Ok(())
     })

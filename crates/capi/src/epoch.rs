@@ -1,8 +1,9 @@
 //! Epochs.
 
-use super::call::{call, given, input};
+use super::call::{call, given};
 use super::configuration::{NO_RANK, cntk_reader_configuration};
 use super::error::cntk_reader_error;
+use super::handle::object;
 use super::reader::cntk_reader;
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -132,9 +133,10 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
         // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
         // member.
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.start_epoch(&epoch.try_into()?))
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        object!(reader)?.with(|reader| reader.start_epoch(&epoch.try_into()?))
     })
 }
 
@@ -157,7 +159,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start_next(
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
         let place = given(index, "index")?;
         // SAFETY: as in cntk_reader_epoch_start.
-        let reader = unsafe { input(reader, "reader") }?;
+        let reader = unsafe { reader.as_ref() };
+        let reader = object!(reader)?;
         place.write(reader.with(|reader| reader.start_next_epoch(&epoch.try_into()?))?);
         Ok(())
     })
@@ -175,7 +178,7 @@ pub unsafe extern "C" fn cntk_reader_epoch_get(
     call(error, || {
         // SAFETY: `epoch` is NULL, which `new` refuses, or the caller's struct with its size in the
         // first member.
-        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(epoch) }?);
+        let (reader, place) = (object!(reader)?, unsafe { SizedOutput::new(epoch) }?);
         let state = given(state, "state")?;
         let current = reader.with(|reader| Ok(reader.current_epoch()))?;
         state.write(match current {

@@ -1,6 +1,8 @@
 //! Error objects, owned by the caller.
 
+use super::call::guard_silently;
 use super::finalizer::Userdata;
+use super::handle::{self, Handle, Header, Kind, argument, object};
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
@@ -25,7 +27,20 @@ pub enum cntk_reader_exception {
 /// cntk_reader_error_free.
 ///
 /// Threads: immutable, may be shared.
-pub struct cntk_reader_error {
+pub struct cntk_reader_error(Header);
+
+// SAFETY: no other type has this kind.
+unsafe impl Handle for cntk_reader_error {
+    const KIND: Kind = Kind::Error;
+    type Object = ErrorReport;
+
+    fn header(&self) -> &Header {
+        &self.0
+    }
+}
+
+/// The object of a cntk_reader_error.
+pub(crate) struct ErrorReport {
     kind: cntk_reader_status,
     exception: cntk_reader_exception,
     text: CString,
@@ -40,11 +55,11 @@ pub struct cntk_reader_error {
     cause: Option<Cause>,
 }
 
-impl cntk_reader_error {
+impl ErrorReport {
     pub(super) fn new(error: &Error) -> Self {
         let place = error.location();
         let optional = |text: &Option<String>| text.as_deref().map(nul_terminated);
-        cntk_reader_error {
+        ErrorReport {
             kind: error.kind().into(),
             exception: match error.class() {
                 ExceptionClass::Runtime => cntk_reader_exception::CNTK_READER_EXCEPTION_RUNTIME_ERROR,
@@ -121,8 +136,8 @@ unsafe impl Sized for cntk_reader_error_info {
     const NAME: &'static str = "cntk_reader_error_info";
 }
 
-/// Gets the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL
-/// or `info->struct_size` is not set.
+/// Gets the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL,
+/// `error` is released or another handle, or `info->struct_size` is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_error_describe(
     error: Option<&cntk_reader_error>,
@@ -130,8 +145,8 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
 ) -> cntk_reader_status {
     // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
     // first member.
-    match (error, unsafe { SizedOutput::new(info) }) {
-        (Some(error), Ok(info)) => {
+    match (object!(error), unsafe { SizedOutput::new(info) }) {
+        (Ok(error), Ok(info)) => {
             info.set(error.info());
             cntk_reader_status::CNTK_READER_STATUS_OK
         }
@@ -141,22 +156,33 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
 
 /// Returns the message and the location for display: UTF-8, NUL-terminated, valid as long as the
 /// error. It is one line; for an error in the text of a configuration, two more lines show the
-/// place. For NULL it is "".
+/// place. For NULL it is "". For a released error or another handle, it is a fixed text that says
+/// so.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_error_get_text(error: Option<&cntk_reader_error>) -> *const c_char {
-    error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
+    match (error, object!(error)) {
+        (None, _) => c"".as_ptr(),
+        (_, Ok(error)) => error.text.as_ptr(),
+        (_, Err(_)) => {
+            c"The argument 'error' of cntk_reader_error_get_text is released, or not a cntk_reader_error."
+                .as_ptr()
+        }
+    }
 }
 
 /// Returns the object that a failing callback has attached with cntk_reader_failure_set_cause, or
-/// NULL. It is valid at least as long as the error.
+/// NULL. It is valid at least as long as the error. For a released error or another handle it is
+/// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_error_get_cause(error: Option<&cntk_reader_error>) -> *mut c_void {
-    let cause = error.and_then(|error| error.cause.as_ref());
+    let cause = object!(error).ok().and_then(|error| error.cause.as_ref());
     cause.and_then(|Cause(cause)| cause.downcast_ref()).map_or(null_mut(), Userdata::pointer)
 }
 
-/// Frees an error. NULL is allowed.
+/// Frees an error. NULL is allowed. For a released error or another handle it does nothing but log
+/// the mistake.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_error_free(error: Option<Box<cntk_reader_error>>) {
-    drop(error);
+pub unsafe extern "C" fn cntk_reader_error_free(error: *mut cntk_reader_error) {
+    // SAFETY: NULL or a handle, which the caller gives up.
+    guard_silently(|| drop(unsafe { handle::release(error, argument!("error")) }));
 }

@@ -2,7 +2,8 @@
 
 use super::call::{call, given, outputs};
 use super::error::cntk_reader_error;
-use super::minibatch_handle::cntk_reader_minibatch;
+use super::handle::object;
+use super::minibatch_handle::{HeldMinibatch, cntk_reader_minibatch};
 use super::status::cntk_reader_status;
 use cntk_reader_core::stream::{Element, ElementType};
 use cntk_reader_core::{Error, Result, with_element};
@@ -11,7 +12,7 @@ use std::ffi::c_void;
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-impl cntk_reader_minibatch {
+impl HeldMinibatch {
     fn forms(&self, stream: usize) -> Result<Forms<'_>> {
         let part = self.part(stream)?;
         let shared = self.shared()?;
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         // A `length` that is too short is an error even if nothing is written.
         forms.padded_size(length, 1)?;
         if value_capacity > 0 {
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
         if value_capacity == 0 {
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         forms.padded_size(length, 1)?;
         if index_capacity > 0 {
             // SAFETY: `indices` is NULL or has room for `index_capacity` indices of this type, as
@@ -189,7 +190,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
         if index_capacity == 0 {
@@ -229,7 +230,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_canonical(
 ) -> cntk_reader_status {
     call(error, || {
         let count = given(count, "count")?.write(0);
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         // SAFETY: each pointer is NULL or has room for its capacity, as documented above.
         let (mut indices, mut offsets) = unsafe {
             (outputs(indices, value_capacity, "indices")?, outputs(offsets, offset_capacity, "offsets")?)
@@ -271,7 +272,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_bags(
 ) -> cntk_reader_status {
     call(error, || {
         let are_ones = given(are_ones, "are_ones")?.write(0);
-        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = object!(minibatch)?.forms(index)?;
         let index_type = index_element(element)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         let mut offsets = unsafe { outputs(offsets, offset_capacity, "offsets") }?;

@@ -3,7 +3,7 @@
 //!
 //! This layer makes no decisions. A call converts its arguments to Rust values, calls the engine
 //! and converts the result back. Shared code lives in [`call`] (panics, errors, NULL, arrays),
-//! [`text`] (strings) and [`sized`] (structs that may grow). Types have their C names, so that a
+//! [`text`] (strings), [`sized`] (structs that may grow) and [`handle`] (tags of handles). Types have their C names, so that a
 //! search finds both sides. `include/cntk_reader.h` is generated from this crate, and the doc
 //! comments of public items become its documentation. The folder [`host`] has a header of its own.
 
@@ -16,6 +16,7 @@
 )]
 
 mod call;
+mod handle;
 mod sized;
 mod text;
 

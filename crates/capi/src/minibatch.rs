@@ -1,8 +1,9 @@
 //! Minibatches as a whole: reading, flags and keys.
 
-use super::call::{call, given, guard_silently, input};
+use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
-use super::minibatch_handle::cntk_reader_minibatch;
+use super::handle::{argument, log, object};
+use super::minibatch_handle::{HeldMinibatch, cntk_reader_minibatch};
 use super::reader::cntk_reader;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -13,7 +14,6 @@ use cntk_reader_engine::reader::Reader;
 use std::ffi::c_char;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::null;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ unsafe impl Sized for cntk_reader_minibatch_info {
     const LEAST: usize = offset_of!(cntk_reader_minibatch_info, is_step);
 }
 
-impl cntk_reader_minibatch {
+impl HeldMinibatch {
     fn info(&self) -> cntk_reader_minibatch_info {
         cntk_reader_minibatch_info {
             struct_size: 0,
@@ -113,9 +113,10 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        let reader = unsafe { input(reader, "reader") }?;
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        let reader = object!(reader)?;
         let (place, outcome) = (given(minibatch, "minibatch")?, given(outcome, "outcome")?);
         let step = reader.with(|reader| match milliseconds {
             NO_TIMEOUT => reader.next().map(Poll::Ready),
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
         })?;
         let (step, result) = match step {
             Poll::Ready(Some(step)) => (
-                cntk_reader_minibatch::hand_out(step, &reader.shared),
+                HeldMinibatch::hand_out(step, &reader.shared),
                 cntk_reader_outcome::CNTK_READER_OUTCOME_MINIBATCH,
             ),
             Poll::Ready(None) => (null(), cntk_reader_outcome::CNTK_READER_OUTCOME_END_OF_EPOCH),
@@ -148,9 +149,10 @@ pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        let (reader, is_ready) = (unsafe { input(reader, "reader") }?, given(is_ready, "is_ready")?);
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        let (reader, is_ready) = (object!(reader)?, given(is_ready, "is_ready")?);
         is_ready.write(reader.with(|reader| reader.wait(Duration::from_millis(milliseconds)))?.into());
         Ok(())
     })
@@ -170,39 +172,40 @@ pub unsafe extern "C" fn cntk_reader_minibatch_read(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        let (reader, place) = (unsafe { input(reader, "reader") }?, given(minibatch, "minibatch")?);
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        let (reader, place) = (object!(reader)?, given(minibatch, "minibatch")?);
         let minibatch = reader.with(Reader::read)?;
-        place.write(cntk_reader_minibatch::hand_out(minibatch, &reader.shared));
+        place.write(HeldMinibatch::hand_out(minibatch, &reader.shared));
         Ok(())
     })
 }
 
-/// Adds a reference. NULL is allowed. May be called from any thread.
+/// Adds a reference. NULL is allowed. For a released minibatch or another handle it does nothing
+/// but log the mistake. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_retain(minibatch: *const cntk_reader_minibatch) {
-    if !minibatch.is_null() {
-        // SAFETY: callers get pointers to this type only from `hand_out`, hence from
-        // `Arc::into_raw`; the caller's own reference keeps the count above 0.
-        unsafe { Arc::increment_strong_count(minibatch) };
-    }
+    guard_silently(|| {
+        // SAFETY: NULL gives `None`; otherwise it is a handle.
+        let minibatch = unsafe { minibatch.as_ref() };
+        match object!(minibatch) {
+            Ok(minibatch) => minibatch.retain(),
+            Err(error) if minibatch.is_some() => log(&error),
+            Err(_) => {}
+        }
+    });
 }
 
 /// Releases a reference. Releasing the last one invalidates all pointers into the minibatch. NULL
-/// is allowed. May be called from any thread.
+/// is allowed. For a released minibatch or another handle it does nothing but log the mistake. May
+/// be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_minibatch_release(minibatch: *const cntk_reader_minibatch) {
     guard_silently(|| {
-        // SAFETY: NULL gives `None`; otherwise the reference that the caller releases keeps the
-        // minibatch alive until here.
-        let Some(minibatch) = (unsafe { minibatch.as_ref() }) else { return };
-        // In the child of a fork the buffers cannot return to their pool: another thread may have
-        // held its lock.
-        if minibatch.process.is_current() {
-            // SAFETY: the pointer comes from `hand_out`, hence from `Arc::into_raw`, and the caller
-            // gives up one reference with this call.
-            cntk_reader_minibatch::give_up(unsafe { Arc::from_raw(minibatch) });
+        if !minibatch.is_null() {
+            // SAFETY: the caller gives up one reference to the handle with this call.
+            unsafe { HeldMinibatch::give_up(minibatch, argument!("minibatch")) };
         }
     });
 }
@@ -217,7 +220,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_describe(
     call(error, || {
         // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
         // first member.
-        let (minibatch, info) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(info) }?);
+        let (minibatch, info) = (object!(minibatch)?, unsafe { SizedOutput::new(info) }?);
         info.set(minibatch.info());
         Ok(())
     })
@@ -236,7 +239,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_get_key_text(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (minibatch, length) = (given(minibatch, "minibatch")?, given(length, "length")?);
+        let (minibatch, length) = (object!(minibatch)?, given(length, "length")?);
         // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has `capacity`
         // bytes, as documented above.
         length.write(unsafe { text::copy(&minibatch.key_text(sequence)?, text, capacity) }?);

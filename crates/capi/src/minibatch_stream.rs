@@ -1,8 +1,9 @@
 //! The streams of a minibatch: views of its buffers, without copies.
 
-use super::call::{call, given};
+use super::call::call;
 use super::error::cntk_reader_error;
-use super::minibatch_handle::cntk_reader_minibatch;
+use super::handle::object;
+use super::minibatch_handle::{HeldMinibatch, cntk_reader_minibatch};
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{cntk_reader_element, cntk_reader_storage};
@@ -116,7 +117,7 @@ unsafe impl Sized for cntk_reader_minibatch_stream {
     const LEAST: usize = offset_of!(cntk_reader_minibatch_stream, sequence_major);
 }
 
-impl cntk_reader_minibatch {
+impl HeldMinibatch {
     pub(super) fn part(&self, index: usize) -> Result<&StreamMinibatch> {
         self.content.streams.get(index).ok_or_else(|| {
             let count = self.content.streams.len();
@@ -200,7 +201,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_describe(
     call(error, || {
         // SAFETY: `stream` is NULL, which `new` refuses, or the caller's struct with its size in
         // the first member.
-        let (minibatch, stream) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(stream) }?);
+        let (minibatch, stream) = (object!(minibatch)?, unsafe { SizedOutput::new(stream) }?);
         stream.set(minibatch.stream(index)?);
         Ok(())
     })

@@ -2,6 +2,7 @@
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
+use super::handle::{self, Handle, Header, Kind, Place, argument, object};
 use super::source::{self, to_path};
 use super::status::cntk_reader_status;
 use super::text;
@@ -25,7 +26,20 @@ use std::path::{Path, PathBuf};
 /// file and input; and the reader's options, with the deserializer in `deserializers`.
 ///
 /// Threads: may be shared while no thread changes it.
-pub struct cntk_reader_options(pub(super) Values, pub(super) FrontEnd);
+pub struct cntk_reader_options(Header);
+
+// SAFETY: no other type has this kind.
+unsafe impl Handle for cntk_reader_options {
+    const KIND: Kind = Kind::Options;
+    type Object = Options;
+
+    fn header(&self) -> &Header {
+        &self.0
+    }
+}
+
+/// The object of cntk_reader_options.
+pub(crate) struct Options(pub(super) Values, pub(super) FrontEnd);
 
 /// Creates empty options, which the caller owns. `front_end` is a cntk_reader_front_end, whose
 /// names for options appear in messages. Programs in C pass CNTK_READER_FRONT_END_CONFIGURATION.
@@ -37,8 +51,8 @@ pub extern "C" fn cntk_reader_options_create(
 ) -> cntk_reader_status {
     call(error, || {
         let options = given(options, "options")?;
-        let made = cntk_reader_options(Values::default(), source::front_end(front_end)?);
-        options.write(Box::into_raw(Box::new(made)));
+        let made = Options(Values::default(), source::front_end(front_end)?);
+        options.write(handle::hand_out(Box::new(made)));
         Ok(())
     })
 }
@@ -51,17 +65,19 @@ pub extern "C" fn cntk_reader_options_copy(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (options, copy) = (given(options, "options")?, given(copy, "copy")?);
-        copy.write(Box::into_raw(Box::new(cntk_reader_options(options.0.clone(), options.1))));
+        let (options, copy) = (object!(options)?, given(copy, "copy")?);
+        copy.write(handle::hand_out(Box::new(Options(options.0.clone(), options.1))));
         Ok(())
     })
 }
 
-/// Frees options. NULL is allowed. Readers that were opened from them, and options that contain a
-/// copy of them, are not affected.
+/// Frees options. NULL is allowed. For released options or another handle it does nothing but log
+/// the mistake. Readers that were opened from them, and options that contain a copy of them, are
+/// not affected.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_options_free(options: Option<Box<cntk_reader_options>>) {
-    guard_silently(|| drop(options));
+pub unsafe extern "C" fn cntk_reader_options_free(options: *mut cntk_reader_options) {
+    // SAFETY: NULL or a handle, which the caller gives up.
+    guard_silently(|| drop(unsafe { handle::release(options, argument!("options")) }));
 }
 
 /// Applies a value to a key.
@@ -70,17 +86,21 @@ type Setter<V> = fn(&mut Values, &str, V, FrontEnd) -> Result<()>;
 /// Checks the key and applies a setter. `value` gets the key for its messages.
 ///
 /// # Safety
-/// `key` is NULL, which is refused, or has `key_length` readable bytes.
-unsafe fn change<V>(
-    options: Option<&mut cntk_reader_options>,
+/// `options` is NULL, which is refused, or a handle that nothing else uses; `key` is NULL, which is
+/// refused, or has `key_length` readable bytes.
+unsafe fn change<V, F: FnOnce(&str) -> Result<V>>(
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
     setter: Setter<V>,
-    value: impl FnOnce(&str) -> Result<V>,
+    value: F,
 ) -> cntk_reader_status {
     call(error, || {
-        let cntk_reader_options(values, front_end) = given(options, "options")?;
+        // The closure is an item of the function that was called.
+        let place = Place::Argument { path: std::any::type_name::<F>(), name: "options" };
+        // SAFETY: this function's contract.
+        let Options(values, front_end) = unsafe { handle::object_mut(options.as_ref(), place) }?;
         // SAFETY: this function's contract.
         let key = unsafe { text::utf8(key, key_length, "key") }?;
         if key.is_empty() || key.contains('\0') {
@@ -129,8 +149,8 @@ unsafe fn path_of(path: *const c_char, length: usize) -> Result<PathBuf> {
 }
 
 /// Copies the options of a section.
-fn section_of(section: Option<&cntk_reader_options>) -> Result<Values> {
-    Ok(given(section, "section")?.0.clone())
+fn section_of(section: Result<&Options>) -> Result<Values> {
+    Ok(section?.0.clone())
 }
 
 /// Sets an option to true (1) or false (0). Like all setters it replaces the option's previous
@@ -138,13 +158,13 @@ fn section_of(section: Option<&cntk_reader_options>) -> Result<Values> {
 /// case-insensitive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_flag(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     value: u32,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as documented above.
+    // SAFETY: `options` and `key` are the caller's, as documented above.
     unsafe {
         change(options, key, key_length, error, set, |key| match value {
             0 | 1 => Ok((value == 1).into()),
@@ -156,39 +176,39 @@ pub unsafe extern "C" fn cntk_reader_options_set_flag(
 /// Sets an option to a signed integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_integer(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     value: i64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    // SAFETY: `options` and `key` are the caller's, as cntk_reader_options_set_flag documents them.
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
 /// Sets an option to an unsigned integer: a size, a count, a seed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_size(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     value: u64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    // SAFETY: `options` and `key` are the caller's, as cntk_reader_options_set_flag documents them.
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
 /// Sets an option to a floating-point number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_real(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     value: f64,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    // SAFETY: `options` and `key` are the caller's, as cntk_reader_options_set_flag documents them.
     unsafe { change(options, key, key_length, error, set, |_| Ok(value.into())) }
 }
 
@@ -197,30 +217,30 @@ pub unsafe extern "C" fn cntk_reader_options_set_real(
 /// such as "5:5".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_text(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     text: *const c_char,
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are NULL, which is refused, or have the bytes that their lengths
-    // state.
+    // SAFETY: `options` is NULL or a handle; `key` and `text` are NULL, which is refused, or have
+    // the bytes that their lengths state.
     unsafe { change(options, key, key_length, error, set, |_| text_value(text, text_length)) }
 }
 
 /// Appends a string to an option that is a list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_text(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     text: *const c_char,
     text_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `text` are NULL, which is refused, or have the bytes that their lengths
-    // state.
+    // SAFETY: `options` is NULL or a handle; `key` and `text` are NULL, which is refused, or have
+    // the bytes that their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![text_value(text, text_length)?]))
@@ -232,15 +252,15 @@ pub unsafe extern "C" fn cntk_reader_options_add_text(
 /// `path_length` bytes, or CNTK_READER_NUL_TERMINATED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_path(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     path: *const c_char,
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
-    // state.
+    // SAFETY: `options` is NULL or a handle; `key` and `path` are NULL, which is refused, or have
+    // the bytes that their lengths state.
     unsafe {
         change(options, key, key_length, error, set, |_| Ok(path_of(path, path_length)?.as_path().into()))
     }
@@ -249,15 +269,15 @@ pub unsafe extern "C" fn cntk_reader_options_set_path(
 /// Appends a path to an option that is a list of paths: script files, label files, folders.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_path(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     path: *const c_char,
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
-    // state.
+    // SAFETY: `options` is NULL or a handle; `key` and `path` are NULL, which is refused, or have
+    // the bytes that their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| {
             Ok(Value::List(vec![path_of(path, path_length)?.as_path().into()]))
@@ -270,15 +290,15 @@ pub unsafe extern "C" fn cntk_reader_options_add_path(
 /// previous files.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_file(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     path: *const c_char,
     path_length: usize,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` and `path` are NULL, which is refused, or have the bytes that their lengths
-    // state.
+    // SAFETY: `options` is NULL or a handle; `key` and `path` are NULL, which is refused, or have
+    // the bytes that their lengths state.
     unsafe {
         change(options, key, key_length, error, add, |_| Ok(Value::Files(vec![path_of(path, path_length)?])))
     }
@@ -289,28 +309,30 @@ pub unsafe extern "C" fn cntk_reader_options_add_file(
 /// would otherwise silently become one stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_set_section(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
-    unsafe { change(options, key, key_length, error, name, |_| section_of(section)) }
+    // SAFETY: `options` and `key` are the caller's, as cntk_reader_options_set_flag documents them.
+    unsafe { change(options, key, key_length, error, name, |_| section_of(object!(section))) }
 }
 
 /// Appends a section, a copy of other options, to a list: `deserializers`, `transforms`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_options_add_section(
-    options: Option<&mut cntk_reader_options>,
+    options: *mut cntk_reader_options,
     key: *const c_char,
     key_length: usize,
     section: Option<&cntk_reader_options>,
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: `key` is the caller's, as cntk_reader_options_set_flag documents it.
+    // SAFETY: `options` and `key` are the caller's, as cntk_reader_options_set_flag documents them.
     unsafe {
-        change(options, key, key_length, error, add, |_| Ok(Value::List(vec![section_of(section)?.into()])))
+        change(options, key, key_length, error, add, |_| {
+            Ok(Value::List(vec![section_of(object!(section))?.into()]))
+        })
     }
 }
 
@@ -328,7 +350,7 @@ pub unsafe extern "C" fn cntk_reader_options_write(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (cntk_reader_options(values, _), length) = (given(options, "options")?, given(length, "length")?);
+        let (Options(values, _), length) = (object!(options)?, given(length, "length")?);
         let written = match in_brackets {
             0 => values.to_configuration()?,
             1 => values.to_section()?,
@@ -344,21 +366,26 @@ pub unsafe extern "C" fn cntk_reader_options_write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handle::Owned;
     use crate::status::cntk_reader_status::{
         CNTK_READER_STATUS_CONFIG, CNTK_READER_STATUS_INVALID_ARGUMENT, CNTK_READER_STATUS_OK,
     };
     use crate::text::NUL_TERMINATED;
     use std::ffi::CStr;
-    use std::ptr::null;
+    use std::ptr::{null, null_mut};
 
     const END: usize = NUL_TERMINATED;
 
-    fn text_of(options: &cntk_reader_options) -> String {
+    fn options_of(values: Values, front_end: FrontEnd) -> Owned<cntk_reader_options> {
+        Owned(handle::hand_out(Box::new(Options(values, front_end))))
+    }
+
+    fn text_of(options: *mut cntk_reader_options) -> String {
         let (mut length, mut buffer) = (MaybeUninit::new(0), vec![0u8; 200]);
         let place = buffer.as_mut_ptr().cast();
-        // SAFETY: the buffer has 200 bytes.
+        // SAFETY: options that are not freed yet, and a buffer of 200 bytes.
         let status =
-            unsafe { cntk_reader_options_write(Some(options), 0, place, 200, Some(&mut length), None) };
+            unsafe { cntk_reader_options_write(options.as_ref(), 0, place, 200, Some(&mut length), None) };
         assert_eq!(status, CNTK_READER_STATUS_OK);
         CStr::from_bytes_until_nul(&buffer).expect("a NUL").to_str().expect("UTF-8").to_owned()
     }
@@ -366,107 +393,102 @@ mod tests {
     /// Covers every kind of value, as CNTK's language writes it.
     #[test]
     fn values_of_each_kind() {
-        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
-        let mut stream = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let options = options_of(Values::default(), FrontEnd::Configuration);
+        let options = options.0;
+        let stream = options_of(Values::default(), FrontEnd::Configuration);
+        let stream = stream.0;
         let ok = CNTK_READER_STATUS_OK;
         // SAFETY: all texts are literals with a NUL.
         unsafe {
             let key = |name: &'static CStr| name.as_ptr();
             let value = key;
-            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"a"), 1, 1, None), ok);
-            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), key(c"A"), END, 0, None), ok);
-            assert_eq!(cntk_reader_options_set_integer(Some(&mut options), key(c"b"), END, -1, None), ok);
-            assert_eq!(cntk_reader_options_set_size(Some(&mut options), key(c"c"), END, u64::MAX, None), ok);
-            assert_eq!(cntk_reader_options_set_real(Some(&mut options), key(c"d"), END, 0.25, None), ok);
+            assert_eq!(cntk_reader_options_set_flag(options, key(c"a"), 1, 1, None), ok);
+            assert_eq!(cntk_reader_options_set_flag(options, key(c"A"), END, 0, None), ok);
+            assert_eq!(cntk_reader_options_set_integer(options, key(c"b"), END, -1, None), ok);
+            assert_eq!(cntk_reader_options_set_size(options, key(c"c"), END, u64::MAX, None), ok);
+            assert_eq!(cntk_reader_options_set_real(options, key(c"d"), END, 0.25, None), ok);
             let text = value(c"e f");
-            assert_eq!(cntk_reader_options_set_text(Some(&mut options), key(c"e"), END, text, END, None), ok);
-            assert_eq!(cntk_reader_options_add_text(Some(&mut options), key(c"g"), END, text, 1, None), ok);
+            assert_eq!(cntk_reader_options_set_text(options, key(c"e"), END, text, END, None), ok);
+            assert_eq!(cntk_reader_options_add_text(options, key(c"g"), END, text, 1, None), ok);
             let path = value(c"/x \"y\" \xff");
-            assert_eq!(cntk_reader_options_set_path(Some(&mut options), key(c"p"), END, path, END, None), ok);
+            assert_eq!(cntk_reader_options_set_path(options, key(c"p"), END, path, END, None), ok);
             for _ in 0..2 {
-                let files = Some(&mut options);
+                let files = options;
                 assert_eq!(
                     cntk_reader_options_add_file(files, key(c"q"), END, value(c"*.ctf"), END, None),
                     ok
                 );
             }
-            assert_eq!(
-                cntk_reader_options_add_path(Some(&mut options), key(c"r"), END, value(c"*"), END, None),
-                ok
-            );
-            assert_eq!(cntk_reader_options_set_size(Some(&mut stream), key(c"dim"), END, 3, None), ok);
-            let section = Some(&stream);
-            assert_eq!(
-                cntk_reader_options_set_section(Some(&mut options), key(c"s"), END, section, None),
-                ok
-            );
-            assert_eq!(
-                cntk_reader_options_add_section(Some(&mut options), key(c"t"), END, section, None),
-                ok
-            );
+            assert_eq!(cntk_reader_options_add_path(options, key(c"r"), END, value(c"*"), END, None), ok);
+            assert_eq!(cntk_reader_options_set_size(stream, key(c"dim"), END, 3, None), ok);
+            let section = stream.as_ref();
+            assert_eq!(cntk_reader_options_set_section(options, key(c"s"), END, section, None), ok);
+            assert_eq!(cntk_reader_options_add_section(options, key(c"t"), END, section, None), ok);
             // A stream may have the name of an option.
             for name in [c"dim", c"Seed", c"file"] {
-                let mut input = cntk_reader_options(Values::default(), FrontEnd::Configuration);
-                let status = cntk_reader_options_set_section(Some(&mut input), key(name), END, section, None);
+                let input = options_of(Values::default(), FrontEnd::Configuration);
+                let input = input.0;
+                let status = cntk_reader_options_set_section(input, key(name), END, section, None);
                 assert_eq!(status, ok);
             }
         }
         let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
                         p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
                         s = [ dim = 3 ]\nt = ([ dim = 3 ])\n";
-        assert_eq!(text_of(&options), expected);
+        assert_eq!(text_of(options), expected);
         let mut copy = MaybeUninit::uninit();
-        assert_eq!(cntk_reader_options_copy(Some(&options), Some(&mut copy), None), ok);
-        // SAFETY: the call above has written it, and this test owns it.
-        let mut copy = unsafe { Box::from_raw(copy.assume_init()) };
+        // SAFETY: options that are not freed yet.
+        assert_eq!(cntk_reader_options_copy(unsafe { options.as_ref() }, Some(&mut copy), None), ok);
+        // SAFETY: the call above has written it.
+        let copy = Owned(unsafe { copy.assume_init() });
+        let copy = copy.0;
         // SAFETY: a literal with a NUL.
-        unsafe { cntk_reader_options_set_flag(Some(&mut copy), c"a".as_ptr(), END, 1, None) };
+        unsafe { cntk_reader_options_set_flag(copy, c"a".as_ptr(), END, 1, None) };
         assert_eq!(
-            (text_of(&options), text_of(&copy)),
+            (text_of(options), text_of(copy)),
             (expected.into(), expected.replacen("false", "true", 1))
         );
-        cntk_reader_options_free(Some(copy));
-        cntk_reader_options_free(None);
+        // SAFETY: NULL.
+        unsafe { cntk_reader_options_free(null_mut()) };
     }
 
     #[test]
     fn invalid_options_are_refused() {
-        let mut options = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let options = options_of(Values::default(), FrontEnd::Configuration);
+        let options = options.0;
         let refused = CNTK_READER_STATUS_INVALID_ARGUMENT;
-        let section = cntk_reader_options(Values::default(), FrontEnd::Configuration);
+        let section = options_of(Values::default(), FrontEnd::Configuration);
+        let section = section.0;
         // SAFETY: all texts are NULL, or literals with a NUL.
         unsafe {
             let a = c"a".as_ptr();
-            assert_eq!(cntk_reader_options_set_flag(None, a, END, 1, None), refused);
-            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), null(), END, 1, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(null_mut(), a, END, 1, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(options, null(), END, 1, None), refused);
             assert_eq!(
-                cntk_reader_options_set_flag(Some(&mut options), c"".as_ptr(), END, 1, None),
+                cntk_reader_options_set_flag(options, c"".as_ptr(), END, 1, None),
                 CNTK_READER_STATUS_CONFIG
             );
             assert_eq!(
-                cntk_reader_options_set_flag(Some(&mut options), b"a\0b".as_ptr().cast(), 3, 1, None),
+                cntk_reader_options_set_flag(options, b"a\0b".as_ptr().cast(), 3, 1, None),
                 CNTK_READER_STATUS_CONFIG
             );
-            assert_eq!(cntk_reader_options_set_flag(Some(&mut options), a, END, 2, None), refused);
-            assert_eq!(cntk_reader_options_set_text(Some(&mut options), a, END, null(), END, None), refused);
-            assert_eq!(
-                cntk_reader_options_set_text(Some(&mut options), a, END, c"\xff".as_ptr(), END, None),
-                refused
-            );
-            assert_eq!(cntk_reader_options_set_path(Some(&mut options), a, END, null(), END, None), refused);
-            assert_eq!(cntk_reader_options_set_section(Some(&mut options), a, END, None, None), refused);
-            cntk_reader_options_set_flag(Some(&mut options), a, END, 1, None);
-            assert_eq!(cntk_reader_options_add_text(Some(&mut options), a, END, a, END, None), refused);
-            assert_eq!(cntk_reader_options_add_file(Some(&mut options), a, END, a, END, None), refused);
+            assert_eq!(cntk_reader_options_set_flag(options, a, END, 2, None), refused);
+            assert_eq!(cntk_reader_options_set_text(options, a, END, null(), END, None), refused);
+            assert_eq!(cntk_reader_options_set_text(options, a, END, c"\xff".as_ptr(), END, None), refused);
+            assert_eq!(cntk_reader_options_set_path(options, a, END, null(), END, None), refused);
+            assert_eq!(cntk_reader_options_set_section(options, a, END, None, None), refused);
+            cntk_reader_options_set_flag(options, a, END, 1, None);
+            assert_eq!(cntk_reader_options_add_text(options, a, END, a, END, None), refused);
+            assert_eq!(cntk_reader_options_add_file(options, a, END, a, END, None), refused);
             let capital = c"A".as_ptr();
             assert_eq!(
-                cntk_reader_options_set_section(Some(&mut options), capital, END, Some(&section), None),
+                cntk_reader_options_set_section(options, capital, END, section.as_ref(), None),
                 CNTK_READER_STATUS_CONFIG
             );
             let mut length = MaybeUninit::new(0);
-            let none = std::ptr::null_mut();
+            let none = null_mut();
             assert_eq!(
-                cntk_reader_options_write(Some(&options), 2, none, 0, Some(&mut length), None),
+                cntk_reader_options_write(options.as_ref(), 2, none, 0, Some(&mut length), None),
                 refused
             );
             // Values are checked when they are set, in the words of the front end.
@@ -478,23 +500,23 @@ mod tests {
                 (&deserializer, FrontEnd::Cpp, "MaxErrors", "; a negative number wraps around"),
                 (&deserializer, FrontEnd::Python, "max_errors", ""),
             ] {
-                let mut options = cntk_reader_options(values.clone(), front_end);
+                let options = options_of(values.clone(), front_end);
+                let options = options.0;
                 let mut error = MaybeUninit::uninit();
                 let place = Some(&mut error);
-                let status =
-                    cntk_reader_options_set_size(Some(&mut options), max_errors, END, 1 << 31, place);
+                let status = cntk_reader_options_set_size(options, max_errors, END, 1 << 31, place);
                 assert_eq!(status, CNTK_READER_STATUS_CONFIG);
-                let error = Box::from_raw(error.assume_init());
-                let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(Some(&error)));
+                let error = Owned(error.assume_init());
+                let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(error.0.as_ref()));
                 let expected = format!(
                     "The value of '{word}' is '2147483648'. Expected a whole number from 0 to 2147483647{hint}."
                 );
                 assert!(text.to_str().expect("UTF-8").contains(&expected), "{text:?}");
-                let path = cntk_reader_options_set_path(Some(&mut options), max_errors, END, a, END, None);
+                let path = cntk_reader_options_set_path(options, max_errors, END, a, END, None);
                 assert_eq!(path, CNTK_READER_STATUS_CONFIG);
             }
-            cntk_reader_options_set_text(Some(&mut options), a, END, c"\"".as_ptr(), END, None);
-            let unwritable = cntk_reader_options_write(Some(&options), 0, none, 0, Some(&mut length), None);
+            cntk_reader_options_set_text(options, a, END, c"\"".as_ptr(), END, None);
+            let unwritable = cntk_reader_options_write(options.as_ref(), 0, none, 0, Some(&mut length), None);
             assert_eq!(unwritable, CNTK_READER_STATUS_CONFIG);
         }
     }
@@ -502,9 +524,10 @@ mod tests {
     #[test]
     fn one_count_or_two() {
         let refusal = |value: &CStr, is_added: bool| {
-            let mut options = cntk_reader_options(Values::default(), FrontEnd::Cpp);
+            let options = options_of(Values::default(), FrontEnd::Cpp);
+            let options = options.0;
             let (mut error, key) = (MaybeUninit::uninit(), c"contextWindow".as_ptr());
-            let (options, place) = (Some(&mut options), Some(&mut error));
+            let place = Some(&mut error);
             // SAFETY: the strings end with a NUL; the error was written if the status says so, and
             // this test owns it.
             unsafe {
@@ -513,8 +536,8 @@ mod tests {
                     false => cntk_reader_options_set_text(options, key, END, value.as_ptr(), END, place),
                 };
                 (status != CNTK_READER_STATUS_OK).then(|| {
-                    let error = Box::from_raw(error.assume_init());
-                    let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(Some(&error)));
+                    let error = Owned(error.assume_init());
+                    let text = CStr::from_ptr(crate::error::cntk_reader_error_get_text(error.0.as_ref()));
                     text.to_str().expect("UTF-8").to_owned()
                 })
             }

@@ -2,6 +2,7 @@
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
+use super::handle::{self, Handle, Header, Kind, argument, object};
 use super::minibatch_handle::ReaderShared;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -23,7 +24,20 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// any time.
 /// Fork: belongs to the process that opened it; in a child, every call returns
 /// CNTK_READER_STATUS_STATE.
-pub struct cntk_reader {
+pub struct cntk_reader(Header);
+
+// SAFETY: no other type has this kind.
+unsafe impl Handle for cntk_reader {
+    const KIND: Kind = Kind::Reader;
+    type Object = OpenReader;
+
+    fn header(&self) -> &Header {
+        &self.0
+    }
+}
+
+/// The object of a cntk_reader.
+pub(crate) struct OpenReader {
     process: Process,
     pub(super) shared: Arc<ReaderShared>,
     members: Vec<[CString; 2]>,
@@ -138,18 +152,17 @@ unsafe impl Sized for cntk_reader_memory {
 /// CNTK_READER_UNKNOWN.
 const UNKNOWN: u64 = u64::MAX;
 
-impl cntk_reader {
-    pub(super) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<*mut cntk_reader> {
+impl OpenReader {
+    pub(super) fn open(settings: &ReaderSettings, others: &Extensions<'_>) -> Result<Box<OpenReader>> {
         let reader = Reader::open_with(settings, others)?;
         let names = |member: &Member| [member.name(), member.type_name()].map(nul_terminated);
-        let handle = cntk_reader {
+        Ok(Box::new(OpenReader {
             process: Process::current(),
             shared: Arc::new(ReaderShared::new(&reader)),
             members: reader.members().iter().map(names).collect(),
             is_in_lockstep: reader.is_in_lockstep(),
             reader: Mutex::new(reader),
-        };
-        Ok(Box::into_raw(Box::new(handle)))
+        }))
     }
 
     /// Runs `work` on the reader if this process and thread may use it now.
@@ -203,12 +216,14 @@ impl cntk_reader {
     }
 }
 
-/// Frees a reader. NULL is allowed. Its minibatches, errors and buffers stay valid; the
-/// descriptions of its streams and deserializers do not. Must not be called during another call on
-/// the reader. In the child of a fork it returns at once without freeing memory.
+/// Frees a reader. NULL is allowed. For a released reader or another handle it does nothing but log
+/// the mistake. Its minibatches, errors and buffers stay valid; the descriptions of its streams and
+/// deserializers do not. Must not be called during another call on the reader. In the child of a
+/// fork it returns at once without freeing memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_free(reader: Option<Box<cntk_reader>>) {
-    guard_silently(|| match reader {
+pub unsafe extern "C" fn cntk_reader_free(reader: *mut cntk_reader) {
+    // SAFETY: NULL or a handle, which the caller gives up.
+    guard_silently(|| match unsafe { handle::release(reader, argument!("reader")) } {
         Some(reader) if !reader.process.is_current() => {
             // Locks may be held by threads that do not exist in this process, and those threads
             // cannot be joined.
@@ -233,7 +248,7 @@ pub unsafe extern "C" fn cntk_reader_describe(
     call(error, || {
         // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
         // first member.
-        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        let (reader, info) = (object!(reader)?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.info(reader.with(|reader| Ok(reader.sizes()))?));
         Ok(())
     })
@@ -251,7 +266,7 @@ pub unsafe extern "C" fn cntk_reader_stream_describe(
     call(error, || {
         // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
         // first member.
-        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        let (reader, info) = (object!(reader)?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.shared.stream(index)?.describe(index, reader.shared.shape(index)?));
         Ok(())
     })
@@ -268,7 +283,7 @@ pub unsafe extern "C" fn cntk_reader_member_describe(
     call(error, || {
         // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the
         // first member.
-        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        let (reader, info) = (object!(reader)?, unsafe { SizedOutput::new(info) }?);
         info.set(reader.member(index)?);
         Ok(())
     })
@@ -286,7 +301,7 @@ pub unsafe extern "C" fn cntk_reader_progress_get(
     call(error, || {
         // SAFETY: `progress` is NULL, which `new` refuses, or the caller's struct with its size in
         // the first member.
-        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(progress) }?);
+        let (reader, place) = (object!(reader)?, unsafe { SizedOutput::new(progress) }?);
         let progress = reader.with(|reader| reader.progress())?;
         place.set(cntk_reader_progress {
             struct_size: 0,
@@ -308,7 +323,7 @@ pub unsafe extern "C" fn cntk_reader_memory_get(
     call(error, || {
         // SAFETY: `memory` is NULL, which `new` refuses, or the caller's struct with its size in
         // the first member.
-        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(memory) }?);
+        let (reader, place) = (object!(reader)?, unsafe { SizedOutput::new(memory) }?);
         let memory = reader.with(|reader| Ok(reader.memory()))?;
         place.set(cntk_reader_memory {
             struct_size: 0,
@@ -332,7 +347,7 @@ pub extern "C" fn cntk_reader_chunk_size_suggest(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (reader, bytes) = (given(reader, "reader")?, given(bytes, "bytes")?);
+        let (reader, bytes) = (object!(reader)?, given(bytes, "bytes")?);
         bytes.write(reader.with(|reader| Ok(reader.suggest_chunk_size(workers)))?);
         Ok(())
     })
@@ -346,7 +361,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Opens a reader of one sample; also returns the folder of its data.
-    fn open() -> (Box<cntk_reader>, tempfile::TempDir) {
+    fn open() -> (Box<OpenReader>, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("data.ctf");
         std::fs::write(&file, "|x 1\n").expect("a file");
@@ -356,9 +371,8 @@ mod tests {
             file.display()
         );
         let options = language::from_text(&text).expect("a configuration");
-        let reader = cntk_reader::open(&options, &Extensions::default()).expect("a reader");
-        // SAFETY: `open` returns a pointer from `Box::into_raw`, used once.
-        (unsafe { Box::from_raw(reader) }, folder)
+        let reader = OpenReader::open(&options, &Extensions::default()).expect("a reader");
+        (reader, folder)
     }
 
     fn kind(result: Result<()>) -> Option<ErrorKind> {

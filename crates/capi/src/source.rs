@@ -3,8 +3,9 @@
 use super::call::{call, given, inputs};
 use super::canceller::cntk_reader_canceller;
 use super::error::cntk_reader_error;
-use super::options::cntk_reader_options;
-use super::reader::cntk_reader;
+use super::handle::{self, Place};
+use super::options::{Options, cntk_reader_options};
+use super::reader::{OpenReader, cntk_reader};
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text;
@@ -136,9 +137,9 @@ impl cntk_reader_source {
                 Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
             }
             [true, true, false] => {
-                // SAFETY: `options` is not NULL, so it points to options that this library made, by
-                // this function's contract.
-                let cntk_reader_options(values, front_end) = unsafe { &*self.options };
+                // SAFETY: `options` is not NULL, so it is a handle, by this function's contract.
+                let Options(values, front_end) =
+                    handle::object_of(unsafe { self.options.as_ref() }, member("options"))?;
                 Ok(Config::of_values(values, *front_end))
             }
             given => Err(Error::argument(format!(
@@ -153,7 +154,7 @@ impl cntk_reader_source {
     ///
     /// # Safety
     /// All members are as documented in the struct.
-    unsafe fn open(&self) -> Result<*mut cntk_reader> {
+    unsafe fn open(&self) -> Result<Box<OpenReader>> {
         // SAFETY: this function's contract.
         let config = unsafe { self.config() }?;
         // SAFETY: as above: `deserializers` has `deserializer_count` elements, each of which is a
@@ -168,11 +169,14 @@ impl cntk_reader_source {
             transforms: &transforms.names(),
             ..ExtensionTypes::default()
         };
-        // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so the caller may
-        // free it during later calls of the reader.
-        let canceller = unsafe { self.canceller.as_ref() }.map(|cntk_reader_canceller(own)| own.clone());
+        // SAFETY: as above: `canceller` is NULL or a handle. It is cloned, so the caller may free it
+        // during later calls of the reader.
+        let canceller = match unsafe { self.canceller.as_ref() } {
+            None => None,
+            canceller => Some(handle::object_of(canceller, member("canceller"))?.clone()),
+        };
         let settings = config.settings(others)?;
-        let reader = cntk_reader::open(
+        let reader = OpenReader::open(
             &settings,
             &reader::Extensions {
                 registered: users.registered(),
@@ -186,6 +190,11 @@ impl cntk_reader_source {
         transforms.take_userdata();
         Ok(reader)
     }
+}
+
+/// A member of a source, for messages about its handle.
+fn member(name: &'static str) -> Place {
+    Place::Member { of: "cntk_reader_source", name }
 }
 
 /// Parses a cntk_reader_front_end, which C callers may set to any number.
@@ -227,7 +236,7 @@ pub unsafe extern "C" fn cntk_reader_open(
         let source = unsafe { sized::read(source, cntk_reader_source::default()) }?;
         // SAFETY: the caller sets the members as the struct documents, or leaves them as
         // CNTK_READER_SOURCE_INIT sets them.
-        reader.write(unsafe { source.open() }?);
+        reader.write(handle::hand_out(unsafe { source.open() }?));
         Ok(())
     })
 }
@@ -260,6 +269,7 @@ pub unsafe extern "C" fn cntk_reader_source_list_readers(
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::cntk_reader_options_free;
     use super::*;
 
     #[test]
@@ -269,17 +279,22 @@ mod tests {
             // of this library.
             unsafe { source.whole_config() }.err().map(|error| error.to_string()).unwrap_or_default()
         };
-        let options =
-            cntk_reader_options(::cntk_reader::language::values::Values::default(), FrontEnd::Python);
+        let values = ::cntk_reader::language::values::Values::default();
+        let options = handle::hand_out::<cntk_reader_options>(Box::new(Options(values, FrontEnd::Python)));
         let source = cntk_reader_source::default();
-        assert_eq!(of(cntk_reader_source { options: &raw const options, ..source }), "");
+        assert_eq!(of(cntk_reader_source { options, ..source }), "");
         for other in [
             cntk_reader_source { file: c"a.cntk".as_ptr(), ..source },
             cntk_reader_source { text: c"".as_ptr(), ..source },
         ] {
-            let two = of(cntk_reader_source { options: &raw const options, ..other });
+            let two = of(cntk_reader_source { options, ..other });
             assert!(two.contains("has 2 of the members"), "{two}");
         }
+        // SAFETY: made above, and released once.
+        unsafe { cntk_reader_options_free(options) };
+        let released = of(cntk_reader_source { options, ..source });
+        let expected = "The member 'options' of cntk_reader_source is a released cntk_reader_options.";
+        assert!(released.starts_with(expected), "{released}");
         let unknown = front_end(4).expect_err("no front end").to_string();
         assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
     }

@@ -1,7 +1,8 @@
 //! CNTK's checkpoint state: a few named numbers.
 
-use super::call::{call, given, input, inputs, outputs};
+use super::call::{call, given, inputs, outputs};
 use super::error::cntk_reader_error;
+use super::handle::object;
 use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use super::text;
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn cntk_reader_state_get(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (reader, count) = (given(reader, "reader")?, given(count, "count")?);
+        let (reader, count) = (object!(reader)?, given(count, "count")?);
         // SAFETY: `entries` is NULL, which `outputs` refuses unless `capacity` is 0, or has room
         // for `capacity` entries, as documented above.
         let places = unsafe { outputs(entries, capacity, "entries") }?;
@@ -88,9 +89,10 @@ pub unsafe extern "C" fn cntk_reader_state_set(
         // SAFETY: each element's name is a string of the caller's, as documented in the struct.
         let key = |entry: &cntk_reader_state_entry| unsafe { text::utf8(entry.key, entry.key_length, "key") };
         let state = entries.iter().map(|entry| Ok((key(entry)?, entry.value))).collect::<Result<Vec<_>>>()?;
-        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is
-        // borrowed as shared, so that a second thread in a call is refused by its lock.
-        unsafe { input(reader, "reader") }?.with(|reader| reader.set_state(&state))
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
+        // a call is refused by its lock.
+        let reader = unsafe { reader.as_ref() };
+        object!(reader)?.with(|reader| reader.set_state(&state))
     })
 }
 

@@ -5,6 +5,8 @@
 //! stages of reading.
 
 pub mod convert;
+#[cfg(feature = "import")]
+pub mod import;
 pub mod inspect;
 pub mod order;
 pub mod stages;

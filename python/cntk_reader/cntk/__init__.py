@@ -1,10 +1,12 @@
 """Runs programs written for CNTK's Python package: the names of ``cntk.io`` in CNTK 2.7.
 
+```python
 import cntk_reader.cntk as cntk_io                       # instead of: import cntk.io as cntk_io
 
 source = cntk_io.MinibatchSource([deserializer], randomize=False, max_sweeps=1)
 minibatch = source.next_minibatch(64)
 minibatch[source.streams.features].data.asarray()
+```
 
 New programs should use :mod:`cntk_reader` itself. This is a thin layer over it, whose sources have
 the same members.
@@ -18,13 +20,14 @@ from typing import Any
 
 from .. import _source
 from .._configuration import STREAMS, CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs, Value
+from .._epoch import STATE
 from .._explain import declares, explained
 from .._images import Base64ImageDeserializer, ImageDeserializer
 from .._minibatch import StreamInformation as _StreamInformation
 from .._process import ERROR, INFO, WARNING
 from .._recipe import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, AnyDeserializer
 from .._rules import ERRORS, FLAG, PATH, POSITIVE, SEED, TEXT, WHOLE, Is, Maybe, Whole, Within
-from .._source import STATE, State
+from .._source import State
 from .._speech import HTKFeatureDeserializer, HTKMLFBinaryDeserializer, LatticeDeserializer
 from .._speech import HTKMLFDeserializer as _HTKMLFDeserializer
 from .._user import UserDeserializer

@@ -218,13 +218,13 @@ impl Source {
     }
 
     /// Returns the number of samples, sequences and chunks, each possibly None; whether keys are
-    /// numbers; and whether workers read in lockstep.
+    /// numbers; whether workers read in lockstep; and whether minibatches are truncated.
     #[allow(clippy::type_complexity, reason = "a row of a table")]
-    fn _info(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool, bool)> {
+    fn _info(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool, bool, bool)> {
         self.content(py)?.with(py, |reader| {
             let sizes = reader.sizes();
-            let is_numeric = reader.corpus().is_numeric();
-            Ok((sizes.samples, sizes.sequences, sizes.chunks, is_numeric, reader.is_in_lockstep()))
+            let flags = (reader.corpus().is_numeric(), reader.is_in_lockstep(), reader.is_truncated());
+            Ok((sizes.samples, sizes.sequences, sizes.chunks, flags.0, flags.1, flags.2))
         })
     }
 

@@ -14,19 +14,22 @@ use cntk_reader_tools::order::{OrderedSequence, SequenceOrder, Shuffle};
 use plot::Plot;
 use report::Report;
 use serde::Serialize;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 /// Show in which order sequences are read, and how well that mixes them
 ///
-/// The data are indexed, but not read. Without --digest and --report, the sequences are listed with
-/// their key, their number among all sequences of the data, their chunk and their length.
+/// The data are indexed, but not read. On a terminal the result is a report of how well the order
+/// mixes the data. With -n, and elsewhere, the sequences are listed with their key, their number
+/// among all sequences of the data, their chunk and their length.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  cntk-reader order train.cntk                                   how well the data are mixed
   cntk-reader order train.cntk -n 10                             the first sequences that training gets
   cntk-reader order train.cntk --sweep 3 --workers 4 --rank 1    the share of one of four workers in the fourth sweep
   cntk-reader order train.cntk --at 100000 --digest              a digest of the order after a checkpoint, to compare runs
-  cntk-reader order train.cntk --svg shuffle.svg                 how well the data are mixed")]
+  cntk-reader order train.cntk --svg shuffle.svg                 a picture of how well the data are mixed")]
 pub struct Order {
     /// A configuration, or a data file
     #[arg(value_name = "FILE")]
@@ -72,7 +75,7 @@ pub struct Order {
     #[arg(long, value_name = "SAMPLE")]
     at: Option<u64>,
 
-    /// Number of sequences to list [default: all]
+    /// List this many sequences [default: a report on a terminal, elsewhere all sequences]
     #[arg(short = 'n', value_name = "COUNT")]
     count: Option<u64>,
 
@@ -137,7 +140,7 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
         options.warn_of_nothing(&order, shuffle.sequences(), global);
         return digest(options, &order, &shuffle, global);
     }
-    if options.report || options.svg.is_some() {
+    if options.wants_report(global) {
         let mut plot = Plot::default();
         let shuffle = measure(&mut order, |sequence| plot.add(sequence))?;
         options.warn_of_nothing(&order, shuffle.sequences(), global);
@@ -151,6 +154,13 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
 }
 
 impl Order {
+    /// Whether to report how well the order mixes the data: also on a terminal, where a list of all
+    /// sequences helps nobody.
+    fn wants_report(&self, global: &Global) -> bool {
+        let is_shown = self.count.is_none() && global.format.is_none() && io::stdout().is_terminal();
+        self.report || self.svg.is_some() || is_shown
+    }
+
     /// Warns if the worker reads nothing.
     fn warn_of_nothing(&self, order: &SequenceOrder, read: u64, global: &Global) {
         let rank = self.rank.unwrap_or(0);

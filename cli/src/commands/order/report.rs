@@ -113,17 +113,14 @@ impl Report {
             ]
         };
         output.table(
-            &["", "mean", "5 %", "50 %", "95 %", "max", "perfect shuffle, mean"],
+            &["", "mean", "5 %", "50 %", "95 %", "max", "perfect"],
             &[
-                row("displacement, samples", &self.displacement, 0),
-                row("distance of neighbours, samples", &self.neighbours, 0),
-                row(
-                    &format!("chunks in a minibatch of {}", self.minibatch_size),
-                    &self.chunks_in_minibatch,
-                    1,
-                ),
+                row("displacement (samples)", &self.displacement, 0),
+                row("neighbours (samples)", &self.neighbours, 0),
+                row(&format!("chunks in {} samples", self.minibatch_size), &self.chunks_in_minibatch, 1),
             ],
         )?;
+        output.line("  perfect: the mean of a perfect shuffle; neighbours: their distance in the data")?;
         output.line(&format!(
             "  {:.3} % of the sequences follow the same sequence as in the data.",
             100.0 * self.successions

@@ -2,9 +2,10 @@
 
 use crate::call::{call, given};
 use crate::error::cntk_reader_error;
+use crate::handle::hand_out;
 use crate::host::factory::{Maker, cntk_reader_make_deserializer};
 use crate::host::section::{self, cntk_reader_section};
-use crate::reader::cntk_reader;
+use crate::reader::{OpenReader, cntk_reader};
 use crate::sized::{self, Sized};
 use crate::status::cntk_reader_status;
 use ::cntk_reader::language::{Config, ExtensionTypes};
@@ -60,7 +61,7 @@ impl cntk_reader_host_source {
     ///
     /// # Safety
     /// All members are as documented in the struct.
-    unsafe fn open(&self) -> Result<*mut cntk_reader> {
+    unsafe fn open(&self) -> Result<Box<OpenReader>> {
         // SAFETY: `section` is NULL or a section of this library, by this function's contract.
         let Some(cntk_reader_section(section)) = (unsafe { self.section.as_ref() }) else {
             return Err(Error::argument("The member 'section' of a cntk_reader_host_source is NULL."));
@@ -74,7 +75,7 @@ impl cntk_reader_host_source {
             factory: maker.as_ref().map(|maker| maker as &dyn Factory),
             ..reader::Extensions::default()
         };
-        cntk_reader::open(&settings, &others).map_err(|error| error.in_words_of(settings.front_end))
+        OpenReader::open(&settings, &others).map_err(|error| error.in_words_of(settings.front_end))
     }
 }
 
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn cntk_reader_host_open(
         // the first member.
         let source = unsafe { sized::read(source, cntk_reader_host_source::default()) }?;
         // SAFETY: the caller sets the members as the struct documents.
-        reader.write(unsafe { source.open() }?);
+        reader.write(hand_out(unsafe { source.open() }?));
         Ok(())
     })
 }

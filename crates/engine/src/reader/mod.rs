@@ -328,6 +328,11 @@ impl Reader {
         self.lockstep
     }
 
+    /// Whether minibatches have pieces of sequences, cut after a fixed number of steps.
+    pub fn is_truncated(&self) -> bool {
+        self.is_truncated
+    }
+
     /// Returns the memory in use. Counts the arrays of chunks, minibatches and indexes, but not the
     /// small objects around them; for users' deserializers, the arrays that they provide.
     pub fn memory(&self) -> MemoryUse {

@@ -4,6 +4,7 @@ use super::numpy::{NumpyData, NumpyOptions};
 use cntk_reader::Builder;
 use cntk_reader::{MinibatchStream, Reader};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::stream::{Element, ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result, with_element};
 use cntk_reader_engine::reader::Epoch;
@@ -202,6 +203,12 @@ impl Data {
         }
     }
 
+    /// States whether every sequence has one sample in each stream.
+    #[cfg(feature = "import")]
+    pub(crate) fn with_single_samples(self, are_single: bool) -> Data {
+        Data { are_single, ..self }
+    }
+
     /// Returns the streams.
     #[must_use]
     pub fn streams(&self) -> &[StreamInfo] {
@@ -231,8 +238,12 @@ impl Data {
         let find = |name: &String| {
             self.streams.iter().position(|stream| stream.name == *name).ok_or_else(|| {
                 let names: Vec<_> = self.streams.iter().map(|stream| format!("'{}'", stream.name)).collect();
-                let message = format!("There is no stream '{name}'. The data have {}.", names.join(", "));
-                Error::argument(message).in_stream(name)
+                let known = self.streams.iter().map(|stream| &*stream.name).collect();
+                let meant =
+                    nearest(&name.to_lowercase(), &known).map(|known| format!(" Did you mean '{known}'?"));
+                let names = names.join(", ");
+                let message = format!("There is no stream '{name}'. The data have {names}.");
+                Error::argument(message + &meant.unwrap_or_default()).in_stream(name)
             })
         };
         let found = names.iter().map(find).collect::<Result<Vec<_>>>()?;

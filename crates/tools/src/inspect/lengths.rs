@@ -77,13 +77,19 @@ impl Lengths {
     /// sequences.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share.clamp(0.0, 1.0) * self.counted as f64).ceil() as u64).max(1);
-        let short = (0..).zip(&self.short).map(|(length, &count)| (length, count));
         let mut before = 0;
-        let mut all = short.chain(self.long.iter().map(|(&length, &count)| (length, count)));
-        all.find_map(|(length, count)| {
+        self.counts().find_map(|(length, count)| {
             before += count;
-            (count > 0 && before >= rank).then_some(length)
+            (before >= rank).then_some(length)
         })
+    }
+
+    /// Returns each length with the number of its sequences, in ascending order. Lengths without
+    /// sequences are left out.
+    pub fn counts(&self) -> impl Iterator<Item = (u32, u64)> {
+        let short = (0..).zip(&self.short).map(|(length, &count)| (length, count));
+        let all = short.chain(self.long.iter().map(|(&length, &count)| (length, count)));
+        all.filter(|&(_, count)| count > 0)
     }
 }
 

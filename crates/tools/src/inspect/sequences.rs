@@ -1,5 +1,6 @@
 //! Reads single sequences as plain numbers, for display.
 
+use crate::convert::Data;
 use byteorder::{ByteOrder, NativeEndian};
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::format::fetched::Fetched;
@@ -8,12 +9,13 @@ use cntk_reader_core::format::{AnyDeserializer, Chunk, ChunkSource, ChunkTableEx
 use cntk_reader_core::memory::room;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceView};
-use cntk_reader_core::stream::{ElementType, StreamInfo};
+use cntk_reader_core::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::pack::plain::PlainSequence;
 use cntk_reader_engine::reader::build::{self, Extensions};
 use cntk_reader_engine::reader::settings::ReaderSettings;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads sequences by their numbers, which count from 0 in the order of the data.
@@ -273,7 +275,66 @@ impl SequenceReader {
     }
 }
 
+impl Sequence {
+    /// Returns the first sequences of data to convert.
+    pub fn first_of(data: &mut Data, count: u64) -> Result<Vec<Sequence>> {
+        let infos = data.streams().to_vec();
+        let mut sequences = Vec::new();
+        while (sequences.len() as u64) < count {
+            let Some(batch) = data.next_batch()? else { break };
+            let mut places: Vec<_> = batch.columns.iter().map(|_| (0, 0)).collect();
+            let left = (count - sequences.len() as u64).min(batch.keys.len() as u64) as usize;
+            for (place, key) in batch.keys.iter().take(left).enumerate() {
+                let mut streams = Vec::with_capacity(infos.len());
+                for ((column, info), (sample, value)) in batch.columns.iter().zip(&infos).zip(&mut places) {
+                    let samples = column.lengths[place] as usize;
+                    let mut offsets = Vec::new();
+                    let count = match info.storage {
+                        Storage::Dense => samples * info.sample_size(),
+                        Storage::SparseCsc => {
+                            let counts = &column.counts[*sample..*sample + samples];
+                            offsets.push(0);
+                            offsets.extend(counts.iter().scan(0, |end, count| {
+                                *end += count;
+                                Some(*end)
+                            }));
+                            offsets.last().map_or(0, |&end| end as usize)
+                        }
+                    };
+                    let (range, size) = (*value..*value + count, info.element.size());
+                    let values =
+                        Values::of(&column.values[range.start * size..range.end * size], info.element)?;
+                    let is_dense = info.storage == Storage::Dense;
+                    let indices = if is_dense { Vec::new() } else { column.indices[range].to_vec() };
+                    streams.push(SequenceData {
+                        samples,
+                        shape: info.shape.clone(),
+                        values,
+                        indices,
+                        offsets,
+                    });
+                    (*sample, *value) = (*sample + samples, *value + count);
+                }
+                let number = sequences.len() as u64;
+                sequences.push(Sequence { number, key: key.clone(), streams: Some(streams) });
+            }
+        }
+        Ok(sequences)
+    }
+}
+
 impl SequenceData {
+    /// Returns the positions of the values of a sample.
+    pub fn places(&self, sample: usize) -> Range<usize> {
+        match self.offsets.is_empty() {
+            true => {
+                let size: usize = self.shape.iter().product();
+                sample * size..(sample + 1) * size
+            }
+            false => self.offsets[sample] as usize..self.offsets[sample + 1] as usize,
+        }
+    }
+
     /// Copies a plain view.
     fn of(view: SequenceView<'_>, info: &StreamInfo) -> Result<SequenceData> {
         let values = Values::of(view.values, info.element)?;

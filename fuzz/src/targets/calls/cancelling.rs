@@ -1,7 +1,7 @@
 //! The canceller of readers. It is used between calls, where there is nothing to cancel, and by
 //! callbacks within calls, so that the cancelled calls are always the same.
 
-use super::made::{check, taken};
+use super::made::{check, given_up, taken};
 use crate::choices::Choices;
 use cntk_reader_capi::canceller::*;
 use std::mem::MaybeUninit;
@@ -61,7 +61,8 @@ pub fn change(choices: &mut Choices<'_>) {
             let mut place = MaybeUninit::new(null_mut());
             check(choices, |error| cntk_reader_canceller_create(Some(&mut place), error));
             let before = std::mem::replace(&mut shared().canceller, taken(place));
-            cntk_reader_canceller_free(before);
+            // SAFETY: the handle is freed only here.
+            unsafe { cntk_reader_canceller_free(given_up(before)) };
         }
         _ => {
             // No call is in progress, so nothing is cancelled: neither work ahead of the next call,
@@ -83,5 +84,6 @@ pub fn change(choices: &mut Choices<'_>) {
 /// Frees the canceller.
 pub fn free() {
     let canceller = shared().canceller.take();
-    cntk_reader_canceller_free(canceller);
+    // SAFETY: the handle is freed only here.
+    unsafe { cntk_reader_canceller_free(given_up(canceller)) };
 }

@@ -2,7 +2,7 @@
 //! data, or no output is left.
 
 use super::DATA;
-use super::made::{Room, check, number, taken};
+use super::made::{Room, check, given_up, number, taken};
 use crate::case::Case;
 use crate::choices::Choices;
 use cntk_reader_capi::conversion::{cntk_reader_conversion, cntk_reader_conversion_run};
@@ -237,8 +237,10 @@ fn contents(choices: &mut Choices<'_>, path: &str, precision: &str) -> Vec<(Vec<
         (values, offsets)
     });
     let packed = packed.collect();
-    // SAFETY: releases the only reference that this function owns.
-    unsafe { cntk_reader_minibatch_release(minibatch.assume_init()) };
-    cntk_reader_free(reader);
+    // SAFETY: releases the only reference and the reader that this function owns.
+    unsafe {
+        cntk_reader_minibatch_release(minibatch.assume_init());
+        cntk_reader_free(given_up(reader));
+    }
     packed
 }

@@ -36,15 +36,16 @@ pub fn check(choices: &mut Choices<'_>, call: impl FnOnce(ErrorPlace<'_>) -> cnt
         return true;
     }
     assert!(!error.is_null(), "no error of a call that failed");
-    // SAFETY: the library has transferred ownership of the error, which was allocated as a box.
-    let error = unsafe { Box::from_raw(error) };
+    // SAFETY: the library has transferred ownership of the error, which is freed below.
+    let handle = unsafe { error.as_ref() };
     // SAFETY: the text of an error is NUL-terminated and lives as long as the error.
-    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
+    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(handle)) };
     assert!(!text.is_empty(), "an error without a text");
     let mut info = Room::<cntk_reader_error_info>::whole();
     // SAFETY: the struct has its stated size.
-    assert!(is_ok(unsafe { cntk_reader_error_describe(Some(&error), info.pointer()) }));
-    cntk_reader_error_free(Some(error));
+    assert!(is_ok(unsafe { cntk_reader_error_describe(handle, info.pointer()) }));
+    // SAFETY: as above.
+    unsafe { cntk_reader_error_free(error) };
     false
 }
 
@@ -115,4 +116,9 @@ pub fn taken<T>(place: MaybeUninit<*mut T>) -> Option<Box<T>> {
     let pointer = unsafe { place.assume_init() };
     // SAFETY: as above, and this function owns the handle.
     (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+}
+
+/// Gives up a handle for the function that frees it.
+pub fn given_up<T>(handle: Option<Box<T>>) -> *mut T {
+    handle.map_or(null_mut(), Box::into_raw)
 }

@@ -30,7 +30,7 @@ use cntk_reader_capi::source::{cntk_reader_open, cntk_reader_source};
 use cntk_reader_capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use cntk_reader_capi::stream::cntk_reader_stream_info;
 use cntk_reader_capi::user_sequence::cntk_reader_sequence_info;
-use made::{Room, check, number, taken};
+use made::{Room, check, given_up, number, taken};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use transform::StoredTable;
@@ -100,7 +100,8 @@ impl Handles {
         // SAFETY: the struct has its stated size, or one that the library refuses; the text and the
         // table outlive the call.
         check(choices, |error| unsafe { cntk_reader_open(room.pointer(), Some(&mut place), error) });
-        cntk_reader_free(self.reader.take());
+        // SAFETY: the handle is freed only here.
+        unsafe { cntk_reader_free(given_up(self.reader.take())) };
         self.reader = taken(place);
         if let Some(table) = table {
             table.opened(self.reader.is_some());
@@ -345,7 +346,8 @@ impl Handles {
             if !bytes.is_empty() {
                 self.checkpoint = bytes.to_vec();
             }
-            cntk_reader_buffer_free(Some(buffer));
+            // SAFETY: the handle is freed only here.
+            unsafe { cntk_reader_buffer_free(Box::into_raw(buffer)) };
         }
     }
 
@@ -520,7 +522,8 @@ impl Handles {
             // SAFETY: releases a reference that the list owned.
             unsafe { cntk_reader_minibatch_release(minibatch) };
         }
-        cntk_reader_free(self.reader.take());
+        // SAFETY: the handle is freed only here.
+        unsafe { cntk_reader_free(given_up(self.reader.take())) };
         cntk_reader_chunk_free(self.chunk.take());
         cntk_reader_deserializer_free(self.deserializer.take());
         cntk_reader_section_free(self.section.take());
@@ -557,7 +560,8 @@ pub fn run(input: &[u8]) {
             _ => {
                 handles.chunk(&mut choices);
                 if choices.once_in(8) {
-                    cntk_reader_free(handles.reader.take());
+                    // SAFETY: the handle is freed only here.
+                    unsafe { cntk_reader_free(given_up(handles.reader.take())) };
                 }
             }
         }

@@ -333,22 +333,22 @@ impl FileFormat {
             FileFormat::ImageMap => "Name it as ‹file› of an ‹image_type›.",
             FileFormat::Base64Images => "Name it as ‹file› of a ‹base64_type›.",
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
-            FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
-                "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
-                 a deserializer of your own."
+            FileFormat::Csv
+            | FileFormat::Tsv
+            | FileFormat::Numbers
+            | FileFormat::Json
+            | FileFormat::LibSvm
+            | FileFormat::VowpalWabbit => {
+                "The command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf."
             }
-            FileFormat::LibSvm => {
-                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0; for a ranking (qid), write \
-                 the group number as the id at the start of the line."
-            }
-            FileFormat::VowpalWabbit => {
-                "A number at the start of a line is an id in CNTK's text format: write the label as a sample, '|labels class:1', and features \
-                 as '|name index:value ...' with numbers from 0 as indices."
+            FileFormat::Parquet | FileFormat::Arrow => {
+                "The command-line tool, built with its feature 'arrow', converts it to CNTK's text format: cntk-reader convert FILE \
+                 NEW.ctf."
             }
             FileFormat::Npy => {
                 "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"
             }
-            FileFormat::Json | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Hdf5 => {
+            FileFormat::Hdf5 => {
                 "Convert it to CNTK's text format first, or read it with a deserializer of your own."
             }
             FileFormat::Gzip => {

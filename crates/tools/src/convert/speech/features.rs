@@ -43,8 +43,8 @@ pub fn htk_to_numpy(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
 /// part of the key when the script is read.
 pub fn kaldi_to_htk(conversion: &SpeechConversion, listener: &mut Listener<'_>) -> Result<Progress> {
     let Some(script) = &conversion.script else {
-        let error = Error::argument("The path of the script to write is missing.");
-        return Err(error.with_detail("Utterances of an HTK archive can only be found by their script."));
+        let error = Error::argument("An HTK archive needs a script, which lists its utterances.");
+        return Err(error.with_detail("Set the path of the script to write."));
     };
     let source = FeatureSource::kaldi(&conversion.input)?;
     check_output(conversion)?;
