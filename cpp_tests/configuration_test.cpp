@@ -454,8 +454,8 @@ TEST_F(Configuration, NegativeSizesAreRefused) {
   const cr::Error error = ErrorOf([&] { cr::CtfDeserializer("a").ChunkSize(minus); });
   EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
   EXPECT_NE(std::string(error.what())
-                .find("The value of 'ChunkSize' is '18446744073709551615'. Expected a whole number from 1 to "
-                      "9223372036854775807; a negative number wraps around."),
+                .find("The value of 'ChunkSize' is '-1'. Expected a whole number from 1 to "
+                      "9223372036854775807."),
             std::string::npos)
       << error.what();
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a").Dense("x", minus); }).Kind(), cr::ErrorKind::kConfig);

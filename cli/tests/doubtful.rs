@@ -269,7 +269,7 @@ fn legal_but_suspicious_data_are_noted() {
             "The dimension of 'y' is 5000, but the largest index in the data is 4.",
         ),
         ("|x 1 2 |y\n|x 1 2 |y\n", "5", "No sample of 'y' has an entry: all are zeros."),
-        ("|x 1 2 |y\n|x 1 2 |y\n", "0", "Expected the number of values of a sample."),
+        ("|x 1 2 |y\n|x 1 2 |y\n", "0", "Expected the number of values of a sample, at least 1."),
         ("|x |y 0:1\n|x |y 1:1\n", "5", "No sample of 'x' has a value: all are zeros."),
         (
             "|x 1 2 |y 1:3\n|x 1 2 |y 1:0\n|x 1 2 |y 1:7\n",

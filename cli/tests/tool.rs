@@ -192,9 +192,7 @@ fn validate_lists_everything_with_its_place() {
         ran.out.lines().map(|line| line.split(": ").take(2).collect::<Vec<_>>().join(" ")).collect();
     let expected = [
         "a.ctf:2:27:x:2 warning",
-        "a.ctf:3:34:x:3 error",
         "a.ctf:3:47:x:3 error",
-        "a.ctf:4:54:x:4 error",
         "a.ctf:4:61:x:4 error",
         "a.ctf:6:110:y:5 error",
         "a.ctf:7:113:y:6 error",
@@ -202,10 +200,10 @@ fn validate_lists_everything_with_its_place() {
         "a.ctf:5:72:y:5 note",
     ];
     assert_eq!((ran.exit, places.as_slice()), (Some(1), &expected.map(str::to_owned)[..]), "{}", ran.out);
-    assert!(ran.out.contains("Dense sample (size = 4) exceeds the expected size (3)."), "{}", ran.out);
-    assert!(ran.out.contains("Unexpected character ('a') in a floating point value."), "{}", ran.out);
+    assert!(ran.out.contains("A dense sample has 4 values, but 'dim' of"), "{}", ran.out);
+    assert!(ran.out.contains("A value is not a number: it begins with 'a'."), "{}", ran.out);
     assert!(ran.out.contains("Samples with the name 'z' are not read"), "{}", ran.out);
-    assert!(ran.error.contains("6 errors, 1 warning, 2 notes."), "{}", ran.error);
+    assert!(ran.error.contains("4 errors, 1 warning, 2 notes."), "{}", ran.error);
     let rate = format!("Read {} B in ", DAMAGED.len());
     assert!(ran.error.contains(&rate) && ran.error.contains("B/s"), "{}", ran.error);
 }
@@ -217,14 +215,14 @@ fn validate_writes_json_for_programs() {
     let ran = tool.run(&["validate", "a.cntk", "--format", "ndjson", "--quiet"]);
     assert_eq!((ran.exit, ran.error.as_str()), (Some(1), ""));
     let lines = ran.lines();
-    assert_eq!(lines.len(), 10);
+    assert_eq!(lines.len(), 8);
     let third =
-        ["severity", "file", "line", "offset", "stream", "key"].map(|member| lines[2][member].clone());
+        ["severity", "file", "line", "offset", "stream", "key"].map(|member| lines[1][member].clone());
     assert_eq!(third, [json!("error"), json!("a.ctf"), json!(3), json!(47), json!("x"), json!("3")]);
-    let summary = ["schema", "command", "errors", "complete"].map(|member| lines[9][member].clone());
-    assert_eq!(summary, [json!(1), json!("validate"), json!(6), json!(true)]);
+    let summary = ["schema", "command", "errors", "complete"].map(|member| lines[7][member].clone());
+    assert_eq!(summary, [json!(1), json!("validate"), json!(4), json!(true)]);
     let whole = tool.run(&["validate", "a.cntk", "--format", "json"]).json();
-    assert_eq!((&whole["errors"], whole["findings"].as_array().map(Vec::len)), (&json!(6), Some(9)));
+    assert_eq!((&whole["errors"], whole["findings"].as_array().map(Vec::len)), (&json!(4), Some(7)));
 }
 
 #[test]
@@ -232,11 +230,11 @@ fn validate_ends_early_if_asked_to() {
     let tool = Tool::new();
     tool.file("a.ctf", DAMAGED).file("a.cntk", CONFIGURATION);
     for (options, lines) in
-        [(&["--fail-fast"][..], 1), (&["--max-errors", "3"], 3), (&["--max-errors", "0"], 9)]
+        [(&["--fail-fast"][..], 1), (&["--max-errors", "3"], 3), (&["--max-errors", "0"], 7)]
     {
         let ran = tool.run(&[&["validate", "a.cntk"][..], options].concat());
         assert_eq!((ran.exit, ran.out.lines().count()), (Some(1), lines), "{options:?}: {}", ran.out);
-        assert_eq!(ran.error.contains("there may be more"), lines < 9, "{options:?}: {}", ran.error);
+        assert_eq!(ran.error.contains("there may be more"), lines < 7, "{options:?}: {}", ran.error);
     }
 }
 
@@ -323,7 +321,7 @@ fn validate_explains_a_name_that_the_file_does_not_have() {
     let lines: Vec<_> = ran.out.lines().filter(|line| line.contains(":x:")).collect();
     let (first, second) = (lines[0], lines[1]);
     assert!(first.contains("no samples named '|x'. Its names are 'X', 'y'. Did you mean 'X'?"), "{first}");
-    assert!(second.ends_with("(id = 2). Each stream needs a sample in each sequence."), "{second}");
+    assert!(second.ends_with("the stream 'x'. Each stream needs a sample in each sequence."), "{second}");
 }
 
 #[test]
@@ -331,7 +329,11 @@ fn validate_reports_a_file_that_is_missing() {
     let tool = Tool::new();
     let ran = tool.file("a.cntk", CONFIGURATION).run(&["validate", "a.cntk"]);
     assert_eq!(ran.exit, Some(3), "{}", ran.out);
-    assert!(ran.out.starts_with("a.ctf::::: error: Input file 'a.ctf' is not open."), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("a.ctf::::: error: Opening failed for 'a.ctf': No such file or directory."),
+        "{}",
+        ran.out
+    );
     // CNTK's message has no full stop.
     let ran = tool.file("a.ctf", "").run(&["validate", "a.cntk"]);
     assert!(ran.out.contains("Input file is empty. Lines of samples were expected."), "{}", ran.out);

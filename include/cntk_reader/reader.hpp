@@ -301,7 +301,7 @@ class Reader {
     std::vector<Member> members;
     for (std::size_t i = 0, count = Info().member_count; i < count; ++i) {
       auto info = detail::Sized<cntk_reader_member_info>();
-      detail::Call(cntk_reader_member_describe, handle_.get(), i, &info);
+      detail::Call(cntk_reader_member_describe, Handle(), i, &info);
       members.push_back({info.name, info.type_name, detail::ToSizes(info)});
     }
     return members;
@@ -311,28 +311,28 @@ class Reader {
   /// prefetching.
   Progress GetProgress() const {
     auto progress = detail::Sized<cntk_reader_progress>();
-    detail::Call(cntk_reader_progress_get, handle_.get(), &progress);
+    detail::Call(cntk_reader_progress_get, Handle(), &progress);
     return {progress.delivered, detail::Known(progress.expected), progress.sweep};
   }
 
   /// Returns the memory that the reader holds now.
   Memory GetMemory() const {
     auto memory = detail::Sized<cntk_reader_memory>();
-    detail::Call(cntk_reader_memory_get, handle_.get(), &memory);
+    detail::Call(cntk_reader_memory_get, Handle(), &memory);
     return {memory.window, memory.buffers, memory.index};
   }
 
   /// Suggests a `chunkSizeInBytes` with which this many workers share the data evenly.
   std::uint64_t SuggestChunkSize(std::uint64_t workers) const {
     std::uint64_t bytes = 0;
-    detail::Call(cntk_reader_chunk_size_suggest, handle_.get(), workers, &bytes);
+    detail::Call(cntk_reader_chunk_size_suggest, Handle(), workers, &bytes);
     return bytes;
   }
 
   /// Starts an epoch. Required before the first minibatch, except after RestoreCheckpoint.
   void StartEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
-    detail::Call(cntk_reader_epoch_start, handle_.get(), &raw);
+    detail::Call(cntk_reader_epoch_start, Handle(), &raw);
   }
 
   /// Starts the epoch after the current one and returns its number, counted from 0. For training
@@ -342,7 +342,7 @@ class Reader {
   std::uint64_t StartNextEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
     std::uint64_t index = 0;
-    detail::Call(cntk_reader_epoch_start_next, handle_.get(), &raw, &index);
+    detail::Call(cntk_reader_epoch_start_next, Handle(), &raw, &index);
     return index;
   }
 
@@ -350,7 +350,7 @@ class Reader {
   std::optional<CurrentEpoch> GetEpoch() const {
     cntk_reader_epoch raw = CNTK_READER_EPOCH_INIT;
     cntk_reader_epoch_state state = CNTK_READER_EPOCH_NONE;
-    detail::Call(cntk_reader_epoch_get, handle_.get(), &raw, &state);
+    detail::Call(cntk_reader_epoch_get, Handle(), &raw, &state);
     if (state == CNTK_READER_EPOCH_NONE) return std::nullopt;
     return CurrentEpoch{{raw.workers, raw.rank, raw.minibatch_size, raw.truncation_length, raw.right_splice,
                          raw.cross_sweeps != 0, raw.samples, raw.sweeps, raw.index},
@@ -367,13 +367,13 @@ class Reader {
                                            configuration.truncation_length,
                                            configuration.right_splice,
                                            configuration.cross_sweeps};
-    detail::Call(cntk_reader_configuration_set, handle_.get(), &raw);
+    detail::Call(cntk_reader_configuration_set, Handle(), &raw);
   }
 
   /// Returns the sizes, workers and flags in force, including those of a restored checkpoint.
   ReaderConfiguration GetConfiguration() const {
     cntk_reader_configuration raw = CNTK_READER_CONFIGURATION_INIT;
-    detail::Call(cntk_reader_configuration_get, handle_.get(), &raw);
+    detail::Call(cntk_reader_configuration_get, Handle(), &raw);
     return {raw.workers,           raw.rank,         raw.minibatch_size,
             raw.truncation_length, raw.right_splice, raw.cross_sweeps != 0};
   }
@@ -383,7 +383,7 @@ class Reader {
   /// Minibatch::IsStep distinguishes these. NextStep and Minibatches are easier to use.
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
-    detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);
+    detail::Call(cntk_reader_minibatch_read, Handle(), &minibatch);
     return Read(minibatch);
   }
 
@@ -406,7 +406,7 @@ class Reader {
   /// NextStep does. Returns whether it is. Nothing is consumed.
   bool Wait(std::chrono::milliseconds patience) {
     std::uint32_t is_ready = 0;
-    detail::Call(cntk_reader_minibatch_wait, handle_.get(), Milliseconds(patience), &is_ready);
+    detail::Call(cntk_reader_minibatch_wait, Handle(), Milliseconds(patience), &is_ready);
     return is_ready != 0;
   }
 
@@ -421,7 +421,7 @@ class Reader {
   State GetState() const {
     cntk_reader_state_entry entries[8];
     std::size_t count = 0;
-    detail::Call(cntk_reader_state_get, handle_.get(), entries, std::size(entries), &count);
+    detail::Call(cntk_reader_state_get, Handle(), entries, std::size(entries), &count);
     State state;
     for (std::size_t i = 0; i < count && i < std::size(entries); ++i)
       state.emplace(std::string(entries[i].key, entries[i].key_length), entries[i].value);
@@ -437,14 +437,14 @@ class Reader {
       detail::CheckNumber(key, value);
       entries.push_back({key.data(), key.size(), value});
     }
-    detail::Call(cntk_reader_state_set, handle_.get(), entries.data(), entries.size());
+    detail::Call(cntk_reader_state_set, Handle(), entries.data(), entries.size());
   }
 
   /// Saves a checkpoint of the position after the most recently read minibatch. It continues
   /// exactly in every mode.
   Checkpoint SaveCheckpoint() const {
     cntk_reader_buffer* buffer = nullptr;
-    detail::Call(cntk_reader_checkpoint_save, handle_.get(), &buffer);
+    detail::Call(cntk_reader_checkpoint_save, Handle(), &buffer);
     return Checkpoint(buffer);
   }
 
@@ -453,7 +453,7 @@ class Reader {
   /// and rank were set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint
   /// that these workers cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
-    detail::Call(cntk_reader_checkpoint_restore, handle_.get(), static_cast<const std::uint8_t*>(bytes),
+    detail::Call(cntk_reader_checkpoint_restore, Handle(), static_cast<const std::uint8_t*>(bytes),
                  size);
   }
   void RestoreCheckpoint(const Checkpoint& checkpoint) {
@@ -463,7 +463,7 @@ class Reader {
   /// Restores a checkpoint like RestoreCheckpoint, but allows values of the data to have changed
   /// since it was saved. The sequences must have the same keys and lengths.
   void RestoreCheckpointOverChangedValues(const void* bytes, std::size_t size) {
-    detail::Call(cntk_reader_checkpoint_restore_over_changed_values, handle_.get(),
+    detail::Call(cntk_reader_checkpoint_restore_over_changed_values, Handle(),
                  static_cast<const std::uint8_t*>(bytes), size);
   }
   void RestoreCheckpointOverChangedValues(const Checkpoint& checkpoint) {
@@ -490,7 +490,7 @@ class Reader {
     step.reset();  // Recycles its memory.
     const cntk_reader_minibatch* minibatch = nullptr;
     cntk_reader_outcome outcome = CNTK_READER_OUTCOME_PENDING;
-    detail::Call(cntk_reader_minibatch_next, handle_.get(), milliseconds, &minibatch, &outcome);
+    detail::Call(cntk_reader_minibatch_next, Handle(), milliseconds, &minibatch, &outcome);
     if (minibatch) step = Read(minibatch);
     return static_cast<Outcome>(outcome);
   }
@@ -564,7 +564,7 @@ class Reader {
 
   cntk_reader_info Info() const {
     auto info = detail::Sized<cntk_reader_info>();
-    detail::Call(cntk_reader_describe, handle_.get(), &info);
+    detail::Call(cntk_reader_describe, Handle(), &info);
     return info;
   }
 
@@ -572,7 +572,7 @@ class Reader {
   void CompleteShapes() {
     for (StreamDescription& stream : *streams_) {
       if (stream.shape.size() != 1 || stream.shape[0] != CNTK_READER_UNKNOWN_DIMENSION) continue;
-      StreamDescription known = Describe(handle_.get(), stream.id);
+      StreamDescription known = Describe(Handle(), stream.id);
       stream.shape = std::move(known.shape);
       stream.sample_size = known.sample_size;
     }
@@ -592,6 +592,13 @@ class Reader {
     stream.is_binary = info.is_binary != 0;
     stream.classes = info.classes;
     return stream;
+  }
+
+  /// Returns the handle, which a reader loses when it is moved from.
+  cntk_reader* Handle() const {
+    if (handle_) return handle_.get();
+    throw Error(ErrorKind::kState,
+                "The reader was moved from, so this object has none. Use the object that it was moved to.");
   }
 
   std::unique_ptr<cntk_reader, Free> handle_;

@@ -14,7 +14,7 @@ pub(super) const TYPE: &str = "NumpyDeserializer";
 /// Reads an element of `deserializers`.
 pub(super) fn read(section: &Section, common: &Common) -> Result<Box<dyn Format>> {
     let refuse = |at: &Section, key: &str| {
-        let message = format!("'{}' has no '{key}'.", at.path());
+        let message = format!("{} has no '{key}'.", at.subject());
         let detail = "Arrays are streams, each with its file: ‹arrays›.";
         at.blame_missing(key, Error::config(InvalidArgument, message).with_detail(detail))
     };

@@ -55,10 +55,11 @@ pub(super) fn read_with(section: &Section, others: ExtensionTypes<'_>) -> Result
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
-        let error = Error::config(Runtime, "Hashing should not be used with numeric sequence keys.");
+        let error =
+            Error::config(Runtime, "Hashing should not be used with numeric sequence keys.").as_cntk();
         let error = error.with_detail(format!(
-            "‹hash_keys› in '{}' is for keys that are text: set ‹numeric_keys = false›, or leave it out.",
-            section.path()
+            "‹hash_keys› in {} is for keys that are text: set ‹numeric_keys = false›, or leave it out.",
+            section.place()
         ));
         return Err(section.blame("hashSequenceKeys", error));
     }
@@ -175,12 +176,12 @@ fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> R
         "‹truncated› leaves each worker pieces of sequences for later. Train on whole sequences"
     } else if is_listed_late {
         "The chunks of the user's deserializer list their sequences only when they are loaded, so a worker does not know the \
-         sequences of the others. List them in advance"
+         sequences of the others. Add ‹listing_method›"
     } else {
         return Ok(true);
     };
     let error = Error::config(Runtime, "Workers cannot read in lockstep here.");
-    let detail = format!("{reason}, or remove ‹lockstep› from '{}'.", section.path());
+    let detail = format!("{reason}, or remove ‹lockstep› from {}.", section.place());
     Err(section.blame("lockstep", error.with_detail(detail)))
 }
 
@@ -205,14 +206,17 @@ fn read_elements(section: &Section, others: ExtensionTypes<'_>) -> Result<Vec<(S
         && !list.is_empty()
         && !list.starts_with(['(', '[', '{'])
     {
-        let message = format!("'deserializers' in '{}' is not a list of sections.", section.path());
+        let message = format!("'deserializers' in {} is not a list of sections.", section.place());
         return Err(section.blame("deserializers", Error::config(InvalidArgument, message).with_detail(LIST)));
     }
     for element in section.array_of_sections("deserializers")?.sections() {
         let element = element.map_err(|error| hint_of_parentheses(section, error))?;
         // In CNTK's place an element sees no variables of the sections around it.
         let element = if section.is_native() { element.with_variables(section) } else { element };
-        let name = element.text("type").map_err(|error| hint_of_parentheses(section, error))?;
+        let name = element.text("type").map_err(|error| {
+            let module = element.raw("module").unwrap_or_default().trim_matches('"');
+            hint_of_parentheses(section, error.with_detail(super::native::types_of(module)))
+        })?;
         named.extend(users.get(&*name));
         elements.push((name, element));
     }
@@ -239,7 +243,7 @@ pub(super) fn read_level(section: &Section, key: &str) -> Result<i32> {
     if level >= 0 || !section.is_native() {
         return Ok(level);
     }
-    let message = format!("The value of {} in '{}' is negative.", option::of_key(key), section.path());
+    let message = format!("The value of {} in {} is negative.", option::of_key(key), section.place());
     let error = Error::config(InvalidArgument, message);
     Err(section.blame(key, error.with_detail("Expected 0 (errors), 1 (warnings) or 2 (information).")))
 }
@@ -255,11 +259,11 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     let frame_mode = section.get_or("frameMode", false)?;
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
-        let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
+        let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.").as_cntk();
         let error = error.with_detail(format!(
-            "Both ‹frame_mode› and ‹truncating› are set in '{}': remove one of them. Frames are for samples that do \
+            "Both ‹frame_mode› and ‹truncating› are set in {}: remove one of them. Frames are for samples that do \
              not depend on each other, truncation is for recurrent networks on long sequences.",
-            section.path()
+            section.place()
         ));
         return Err(section.blame("truncated", error));
     }
@@ -267,10 +271,10 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     if truncated && !write {
         length = section.get_or("truncationLength", WidenedInt(0))?.0;
         if length == 0 {
-            let error = Error::config(InvalidArgument, "Truncation length cannot be 0.");
+            let error = Error::config(InvalidArgument, "Truncation length cannot be 0.").as_cntk();
             let error = error.with_detail(format!(
-                "‹truncated› in '{}' needs ‹steps›, the number of time steps of a minibatch.",
-                section.path()
+                "‹truncated› in {} needs ‹steps›, the number of time steps of a minibatch.",
+                section.place()
             ));
             return Err(match section.exists("truncationLength") {
                 true => section.blame("truncationLength", error),
@@ -281,12 +285,15 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     let right_splice = section.get_or("rightSplice", WidenedInt(0))?.0;
     if right_splice > length {
         let error =
-            Error::config(InvalidArgument, "rightSplice should not be greater than truncation length");
+            Error::config(InvalidArgument, "rightSplice should not be greater than truncation length")
+                .as_cntk();
         let error = error.with_detail(format!(
-            "In '{}' ‹right_splice› is {right_splice} and the truncation length {length}{}.",
-            section.path(),
+            "In {} ‹right_splice› is {right_splice} and the truncation length {length}{}.",
+            section.place(),
             if length == 0 { ", because nothing is truncated" } else { "" }
         ));
+        let error =
+            error.with_detail("Set ‹right_splice› to at most the truncation length, or leave it out.");
         return Err(section.blame("rightSplice", error));
     }
     Ok(if length > 0 {
@@ -311,9 +318,9 @@ pub(super) fn check_truncation(section: &Section) -> Result<()> {
     }
     let message = "'truncationLength' has no effect, because 'truncated' is not set.";
     let error = Error::config(InvalidArgument, message).with_detail(format!(
-        "To cut sequences into minibatches of 'truncationLength' steps, add 'truncated = true' to '{}'; to deliver them whole, \
+        "To cut sequences into minibatches of 'truncationLength' steps, add 'truncated = true' to {}; to deliver them whole, \
          remove 'truncationLength', or add 'truncated = false'.",
-        section.path()
+        section.place()
     ));
     Err(section.blame("truncationLength", error))
 }
@@ -322,8 +329,8 @@ fn read_window(section: &Section, is_in_chunks: bool) -> Result<WindowSize> {
     let window = section.get_or("randomizationWindow", AUTO_WINDOW)?;
     if window == 0 && section.is_native() {
         let line = format!(
-            "‹window = 0› in '{}' randomizes within chunks; for the data's own order set ‹randomize = false›",
-            section.path()
+            "‹window = 0› in {} randomizes within chunks; for the data's own order set ‹randomize = false›",
+            section.place()
         );
         section.log().note(section.path(), "randomizationWindow", line);
     }
@@ -342,9 +349,9 @@ fn read_window(section: &Section, is_in_chunks: bool) -> Result<WindowSize> {
 
 fn no_window(section: &Section) -> Error {
     let message = "'sampleBasedRandomizationWindow' (== 'true') requires that the 'randomizationWindow' is explicitly specified.";
-    let error = Error::config(Logic, message).with_detail(format!(
-        "Add 'randomizationWindow = ...', in samples, to '{}', or remove 'sampleBasedRandomizationWindow'.",
-        section.path()
+    let error = Error::config(Logic, message).as_cntk().with_detail(format!(
+        "Add 'randomizationWindow = ...', in samples, to {}, or remove 'sampleBasedRandomizationWindow'.",
+        section.place()
     ));
     section.blame("sampleBasedRandomizationWindow", error)
 }
@@ -467,7 +474,7 @@ fn read_deserializers(
     };
     let error = if deserializers.len() > 1 {
         let message = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
-        Error::config(InvalidArgument, message).with_detail(obstacle)
+        Error::config(InvalidArgument, message).as_cntk().with_detail(obstacle)
     } else {
         let message = "Deserializers with 'composable = false' are not supported yet.";
         Error::config(InvalidArgument, message).with_detail("Remove the key 'composable'.")
@@ -483,8 +490,8 @@ fn note_keys_of_readers(element: &Section) {
     for key in KEYS.into_iter().filter(|key| element.is_native() && element.exists_here(key)) {
         let place = element.written(key).describe().map_or_else(String::new, |place| format!(" ({place})"));
         let line = format!(
-            "The configuration key '{key}' in '{}' has no effect; it belongs beside 'deserializers'{place}",
-            element.path()
+            "The configuration key '{key}' in {} has no effect; it belongs beside 'deserializers'{place}",
+            element.place()
         );
         element.log().note(element.path(), key, line);
     }
@@ -503,7 +510,7 @@ fn obstacle_of(name: &str, lacks_list: bool) -> String {
 }
 
 /// The syntax of `deserializers`.
-const LIST: &str = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
+const LIST: &str = "A list stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
 
 /// Replaces the error of an element of `deserializers` if the value is a section instead of a list.
 fn hint_of_parentheses(section: &Section, error: Error) -> Error {
@@ -512,12 +519,19 @@ fn hint_of_parentheses(section: &Section, error: Error) -> Error {
         return error;
     }
     // The element's place would mislead: no element was meant to begin there.
-    let error = Error::config(error.class(), error.message()).with_detail(LIST);
+    let error = Error::config(error.class(), error.message())
+        .as_cntk()
+        .with_detail("The value of 'deserializers' is a section, not a list.")
+        .with_detail(LIST);
     section.blame("deserializers", error)
 }
 
-/// Explains a missing `module`: the deserializer may be user-defined.
+/// Explains a missing `module`: that of a known type, or the deserializer may be user-defined.
 fn hint_of_users(error: Error, name: &str) -> Error {
+    if let Some(module) = super::native::module_of(name) {
+        return error.with_detail(format!("The module of the type '{name}' is '{module}'."));
+    }
+    let error = error.with_detail(super::native::meant_type(name));
     error.with_detail(format!(
         "A deserializer of your own has no 'module': register it by the name '{name}' before the reader is opened."
     ))
@@ -536,8 +550,9 @@ fn is_chained_to_foreign(module: &str, element: &Section) -> bool {
 
 /// Returns the error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
-    let error = Error::config(InvalidArgument, "Could not find deserializers in the reader config.");
-    let detail = format!("'{}' needs ‹deserializers›.", section.path());
+    let error =
+        Error::config(InvalidArgument, "Could not find deserializers in the reader config.").as_cntk();
+    let detail = format!("{} needs ‹deserializers›.", section.subject());
     section.blame_missing("deserializers", error.with_detail(detail))
 }
 
@@ -556,14 +571,16 @@ fn check_transforms(element: &Section, module: Option<Module>) -> Result<()> {
                 Some(plugin) => format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'"),
                 None => format!("The stream '{stream}' has ‹transforms›, which its format does not take."),
             };
+            let is_cntk = module.is_some();
             let detail = match module {
                 Some(Module::Text | Module::Binary) => {
                     "Transforms are for images: remove ‹transforms› from this stream, or add ‹image_shape› if its samples are images."
                 }
                 _ => "Transforms are for images; remove ‹transforms› from this stream.",
             };
-            let error = Error::config(Runtime, message).with_detail(detail).in_stream(stream);
-            return Err(section.blame("transforms", error));
+            let error = Error::config(Runtime, message);
+            let error = if is_cntk { error.as_cntk() } else { error };
+            return Err(section.blame("transforms", error.with_detail(detail).in_stream(stream)));
         }
     }
     Ok(())

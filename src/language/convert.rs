@@ -33,7 +33,7 @@ fn size_out_of_range(text: &str) -> Option<&'static str> {
 }
 
 fn invalid(type_name: &str, text: &str) -> Error {
-    Error::config(Runtime, format!("ConfigValue ({type_name}): invalid input string '{text}'"))
+    Error::config(Runtime, format!("ConfigValue ({type_name}): invalid input string '{text}'")).as_cntk()
 }
 
 fn is_space(byte: u8) -> bool {
@@ -92,7 +92,7 @@ impl FromValue for bool {
         match text {
             "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
             "false" | "False" | "FALSE" | "f" | "F" | "0" | "" => Ok(false),
-            _ => Err(Error::config(Runtime, "ConfigValue (bool): boolean argument expected")),
+            _ => Err(Error::config(Runtime, "ConfigValue (bool): boolean argument expected").as_cntk()),
         }
     }
 }
@@ -104,7 +104,7 @@ impl FromValue for i32 {
         let (negative, magnitude) = integer(number(text)?).ok_or_else(|| invalid("long", text))?;
         let value = i128::try_from(magnitude).unwrap_or(i128::MAX);
         i32::try_from(if negative { -value } else { value })
-            .map_err(|_| Error::config(Runtime, "ConfigValue (int): integer argument expected"))
+            .map_err(|_| Error::config(Runtime, "ConfigValue (int): integer argument expected").as_cntk())
     }
 }
 
@@ -113,8 +113,9 @@ impl FromValue for u32 {
 
     fn from_value(text: &str) -> Result<Self> {
         let value = unsigned(number(text)?).ok_or_else(|| invalid("unsigned long", text))?;
-        u32::try_from(value)
-            .map_err(|_| Error::config(Runtime, "ConfigValue (unsigned int): integer argument expected"))
+        u32::try_from(value).map_err(|_| {
+            Error::config(Runtime, "ConfigValue (unsigned int): integer argument expected").as_cntk()
+        })
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expan
 }
 
 fn too_large(section: &Section) -> Error {
-    let message = format!("A value in {} is too large after its variables were replaced.", section.path());
+    let message = format!("A value in {} is too large after its variables were replaced.", section.bare());
     Error::config(Runtime, message)
         .with_detail(format!("The limit is {MAX_EXPANDED} bytes; check how its variables are defined."))
 }
@@ -96,11 +96,9 @@ fn expand_line(
                     true => "",
                     false => "; elements of arrays see only their own section",
                 };
-                let detail = format!(
-                    "Define '{name} = ...' in '{}' or in a section around it{scope}.",
-                    section.path()
-                );
-                let error = Error::config(Runtime, message).with_detail(detail);
+                let detail =
+                    format!("Define '{name} = ...' in {} or in a section around it{scope}.", section.place());
+                let error = Error::config(Runtime, message).as_cntk().with_detail(detail);
                 return Err(text.blame(start + dollar, error));
             }
         }
@@ -126,13 +124,13 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
     }
     let key = (holder.identity(), name.to_ascii_lowercase());
     if expansion.names.contains(&key) {
-        let message = format!("The definition of variable {name} in {} refers to itself.", holder.path());
+        let message = format!("The definition of variable {name} in {} refers to itself.", holder.bare());
         let detail = "It does so directly or through other variables; write one of them out.";
         return Err(Error::config(Runtime, message).with_detail(detail));
     }
     if expansion.names.len() == DEEPEST_DEFINITION {
         let message =
-            format!("The definition of variable {name} in {} refers to too many others.", holder.path());
+            format!("The definition of variable {name} in {} refers to too many others.", holder.bare());
         let detail = format!(
             "A chain of references may have at most {DEEPEST_DEFINITION} variables; write some of them out."
         );
@@ -144,8 +142,8 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
     let value = value?;
     if value.contains('\n') {
         let message = "Newline characters are not allowed in the value of a variable which is resolved using $varName$ feature";
-        let detail = format!("The value of '{name}' in '{}' has several lines.", holder.path());
-        return Err(text.blame(0, Error::config(Logic, message).with_detail(detail)));
+        let detail = format!("The value of '{name}' in {} has several lines.", holder.place());
+        return Err(text.blame(0, Error::config(Logic, message).as_cntk().with_detail(detail)));
     }
     Ok(Some(value))
 }

@@ -92,7 +92,7 @@ fn unknown_type(other: &str) -> Error {
     let known = SUPPORTED_TYPES.into_iter().collect();
     let hint = nearest(&other.to_ascii_lowercase(), &known)
         .map_or_else(String::new, |name| format!("Did you mean '{name}'?"));
-    Error::config(Runtime, message).with_detail(hint).with_detail(SUPPORTED)
+    Error::config(Runtime, message).as_cntk().with_detail(hint).with_detail(SUPPORTED)
 }
 
 /// Reads a section with `readerType = "CNTKTextFormatReader"`.

@@ -62,13 +62,14 @@ pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
                     bytes[opened] as char,
                     written_at(text, opened),
                 );
-                let error = Error::config(Runtime, "unmatched bracket found in parameters");
+                let error = Error::config(Runtime, "unmatched bracket found in parameters").as_cntk();
                 return Err(blame(at, error.with_detail(detail)));
             }
         }
     }
     let (missing, opened) = awaited.last().copied().unwrap_or((b'"', open));
-    let error = Error::config(Runtime, format!("no closing {} found in parameters", missing as char));
+    let error =
+        Error::config(Runtime, format!("no closing {} found in parameters", missing as char)).as_cntk();
     let detail = format!(
         "'{}'{} is never closed: add the '{}' where it ends.",
         bytes[opened] as char,
@@ -203,13 +204,16 @@ pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Opt
             bytes.len()
         );
         let detail = format!("The text ends after '{} ='.", &text[key.clone()]);
-        let error = Error::config(Logic, message).with_detail(detail).with_detail(empty());
+        let error = Error::config(Logic, message).as_cntk().with_detail(detail).with_detail(empty());
         return Err(text.blame(key.start, error));
     }
     if !is_opening(bytes[value_start]) {
         if value_start >= end {
             let message = format!("ParseValue: No value given for '{}'.", &text[key.clone()]);
-            let error = Error::config(InvalidArgument, message).with_detail(empty());
+            let error = Error::config(InvalidArgument, message)
+                .as_cntk()
+                .with_detail(format!("'{}' has no value.", &text[key.clone()]))
+                .with_detail(empty());
             return Err(text.blame(key.start, error));
         }
         return Ok((keyed(key, Some(trimmed(value_start..end)), is_assigned), end));

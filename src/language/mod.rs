@@ -204,14 +204,15 @@ impl Config {
                 Ok(settings)
             }),
         };
+        let front_end = if self.kind.is_some() { FrontEnd::Cntk } else { self.front_end };
         let mut settings = settings.map_err(|error| {
-            let error = error.in_words_of(self.front_end);
+            let error = error.in_words_of(front_end);
             match &self.file {
                 Some(file) => error.in_file(file),
                 None => error,
             }
         })?;
-        settings.speak(self.front_end);
+        settings.speak(front_end);
         Ok(settings)
     }
 }
@@ -294,13 +295,19 @@ pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -
 /// Reads the options of one deserializer of the text module, as CNTK's composite reader passes
 /// them.
 pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
-    native::text_deserializer(section, name)
+    native::text_deserializer(section, name).map(in_place_of_cntk)
+}
+
+/// Sets the words of messages in CNTK's place.
+fn in_place_of_cntk<O: Format>(mut options: O) -> O {
+    options.speak(FrontEnd::Cntk);
+    options
 }
 
 /// Reads the options of one deserializer of the binary module, as CNTK's composite reader passes
 /// them.
 pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
-    let options = native::binary_deserializer(section, name)?;
+    let options = in_place_of_cntk(native::binary_deserializer(section, name)?);
     Ok(BinaryOptions { ignores_unmatched: true, ..options })
 }
 
@@ -312,13 +319,15 @@ pub fn speech_deserializer(
     is_primary: bool,
     hash_keys: bool,
 ) -> Result<Box<dyn Format>> {
-    native::speech_deserializer(section, name, is_primary, hash_keys)
+    let mut options = native::speech_deserializer(section, name, is_primary, hash_keys)?;
+    options.speak(FrontEnd::Cntk);
+    Ok(options)
 }
 
 /// Returns the error of a section that needs a feature which is not enabled.
 #[cfg(not(all(feature = "images", feature = "speech")))]
 fn without(feature: &str, section: &Section) -> Error {
-    let message = format!("'{}' needs {feature}, which this library was built without.", section.path());
+    let message = format!("{} needs {feature}, which this library was built without.", section.subject());
     let detail = format!("Build 'cntk-reader' with the feature '{feature}', one of its default features.");
     Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail)
 }
@@ -327,7 +336,7 @@ fn without(feature: &str, section: &Section) -> Error {
 /// them: without transforms, which the host makes itself.
 #[cfg(feature = "images")]
 pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
-    native::image_deserializer(section, name)
+    native::image_deserializer(section, name).map(in_place_of_cntk)
 }
 
 /// Reads the options of one transform of the image module, as CNTK's composite reader passes them.
@@ -353,7 +362,7 @@ fn settings_of(
         let message = format!(
             "{} describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
              deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.",
-            section.path()
+            section.subject()
         );
         return Err(section.blame("input", Error::config(ExceptionClass::InvalidArgument, message)));
     }
@@ -416,8 +425,11 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
         return match names.texts().as_slice() {
             [name] => section.section(name),
             _ => {
-                let path = section.path();
-                let message = format!("{path}:readers names {} readers; one is supported.", names.len());
+                let key = match section.is_native() {
+                    true => format!("'readers' of {}", section.place()),
+                    false => format!("{}:readers", section.path()),
+                };
+                let message = format!("{key} names {} readers; one is supported.", names.len());
                 let error = Error::config(ExceptionClass::InvalidArgument, message);
                 Err(section.blame("readers", error.with_detail("Name the section of one reader.")))
             }

@@ -12,6 +12,8 @@ use super::speech::{self, Common, SpeechType};
 use super::{binary, text};
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::format::options::Format;
+use cntk_reader_core::message::spelling::nearest;
+use cntk_reader_core::option;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
 
@@ -88,12 +90,58 @@ const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of
                          'HTKDeserializers', 'ImageDeserializer' and 'Base64ImageDeserializer' of the module \
                          'ImageReader', 'KaldiDeserializer', 'NumpyDeserializer', and deserializers of users.";
 
+/// The types of CNTK's deserializers, with their modules.
+const TYPES: [(&str, &str); 8] = [
+    (TEXT_TYPE, "CNTKTextFormatReader"),
+    (BINARY_TYPE, "CNTKBinaryReader"),
+    ("HTKFeatureDeserializer", "HTKDeserializers"),
+    ("HTKMLFDeserializer", "HTKDeserializers"),
+    ("HTKMLFBinaryDeserializer", "HTKDeserializers"),
+    ("LatticeDeserializer", "HTKDeserializers"),
+    ("ImageDeserializer", "ImageReader"),
+    ("Base64ImageDeserializer", "ImageReader"),
+];
+
+/// Returns the module of one of CNTK's deserializers.
+pub(super) fn module_of(name: &str) -> Option<&'static str> {
+    TYPES.iter().find(|(known, _)| *known == name).map(|(_, module)| *module)
+}
+
+/// Lists the types of a module in a sentence, or returns "" for unknown modules.
+pub(super) fn types_of(module: &str) -> String {
+    let types = TYPES.iter().filter(|(_, of)| *of == module);
+    let types: Vec<_> = types.map(|(name, _)| format!("'{name}'")).collect();
+    match types.as_slice() {
+        [] => String::new(),
+        [only] => format!("The module '{module}' has the type {only}."),
+        types => format!("The module '{module}' has the types {}.", types.join(", ")),
+    }
+}
+
+/// Suggests the known type that a misspelled one is meant to be, as a sentence, or returns "".
+pub(super) fn meant_type(name: &str) -> String {
+    let known = TYPES.iter().map(|(known, _)| *known).chain(ADDED.iter().map(|added| added.name)).collect();
+    let meant = option::type_of_class(name).or_else(|| nearest(&name.to_ascii_lowercase(), &known));
+    meant.filter(|meant| *meant != name).map_or_else(String::new, |meant| match module_of(meant) {
+        Some(module) => format!("Did you mean '{meant}' of the module '{module}'?"),
+        None => format!("Did you mean '{meant}'?"),
+    })
+}
+
+/// Suggests the known module that a misspelled one is meant to be, as a sentence, or returns "".
+fn meant_module(module: &str, name: &str) -> String {
+    let known = TYPES.iter().map(|(_, module)| *module).collect();
+    let meant = module_of(name).or_else(|| nearest(&module.to_ascii_lowercase(), &known));
+    meant.map_or_else(String::new, |meant| format!("Did you mean '{meant}'?"))
+}
+
 /// Returns the deserializer of this type in this module, if this library can read it.
 pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
     let Some(known) = Module::by_name(module) else {
         let message =
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
-        return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
+        let error = Error::config(InvalidArgument, message).with_detail(meant_module(module, name));
+        return Err(error.with_detail(SUPPORTED));
     };
     if let Some(added) = added(name).filter(|added| added.module == Some(known)) {
         return Ok(Native::Added(added));
@@ -117,10 +165,11 @@ pub(super) fn check_type(module: &str, name: &str) -> Result<Native> {
         Module::Image | Module::Htk => Error::config(
             Runtime,
             "Cannot create deserializer. Please check module and type in the configuration.",
-        ),
+        )
+        .as_cntk(),
     };
-    let detail = format!("The module was '{module}', the type '{name}'.");
-    Err(error.with_detail(detail).with_detail(SUPPORTED))
+    let detail = format!("The module '{module}' has no deserializer of the type '{name}'.");
+    Err(error.with_detail(detail).with_detail(meant_type(name)).with_detail(SUPPORTED))
 }
 
 /// Parses `precision`, the value of that key in `section`.
@@ -187,7 +236,7 @@ pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageO
 fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
     if name != only {
         let error = Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"));
-        return Err(section.blame("type", error.with_detail(SUPPORTED)));
+        return Err(section.blame("type", error.with_detail(meant_type(name)).with_detail(SUPPORTED)));
     }
     element_of_section(section)
 }

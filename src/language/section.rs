@@ -300,6 +300,29 @@ impl Section {
         &self.0.path
     }
 
+    /// Returns its name inside a sentence: `the configuration`, `'deserializers[0]:input'`, or for
+    /// options without text `the stream 'x' of CtfDeserializer (deserializer 1)`.
+    pub(super) fn place(&self) -> String {
+        match self.is_native() {
+            true => option::place_of(&self.0.path),
+            false => format!("'{}'", self.0.path),
+        }
+    }
+
+    /// Like [`Section::place`], but without quotes in CNTK's place.
+    pub(super) fn bare(&self) -> String {
+        if self.is_native() { self.place() } else { self.0.path.clone() }
+    }
+
+    /// Returns its name at the beginning of a sentence.
+    pub(super) fn subject(&self) -> String {
+        let place = self.place();
+        match place.strip_prefix("the ") {
+            Some(rest) => format!("The {rest}"),
+            None => place,
+        }
+    }
+
     /// Returns the enclosing section.
     pub fn parent(&self) -> Option<&Section> {
         self.0.parent.as_ref()
@@ -448,7 +471,8 @@ impl Section {
         let Some(found) = self.0.log.misspelt(&self.0.path, key) else {
             return self.blame_whole(error);
         };
-        let error = error.with_detail(format!("Is '{found}' meant to be '{key}'?"));
+        let error =
+            error.with_detail(format!("'{found}' has no effect. Did you mean {}?", option::of_key(key)));
         match self.0.entries.get(&found.to_ascii_lowercase()).and_then(|entry| entry.origin.as_ref()) {
             Some(origin) => origin.blame(error),
             None => self.blame_whole(error),
@@ -487,16 +511,25 @@ impl Section {
         self.expanded(key)?.filter(|(_, text)| !text.is_empty()).ok_or_else(|| {
             let path = &self.0.path;
             let message = format!("configparameters: required parameter missing: {path}:{key}");
-            let error = Error::config(Runtime, message);
+            let error = Error::config(Runtime, message).as_cntk();
             if self.exists(key) {
+                let place = self.place();
+                if self.0.origin.is_none() {
+                    let detail = format!("{} in {place} is empty.", option::of_key(key));
+                    return error.with_detail(detail).with_detail("Set it.");
+                }
                 let detail = format!(
-                    "The value of {} in '{path}' is empty or 'default', and there is no default.",
+                    "The value of {} in {place} is empty or 'default', and there is no default.",
                     option::of_key(key)
                 );
                 return self.blame(key, error.with_detail(detail).with_detail("Write a value."));
             }
+            if self.is_native() && self.0.origin.is_none() {
+                let detail = format!("{} needs {}.", self.subject(), option::of_key(key));
+                return self.blame_missing(key, error.with_detail(detail));
+            }
             let detail =
-                format!("The section '{path}' needs a line '{key} = ...' with a value that is not empty.");
+                format!("{} needs a line '{key} = ...' with a value that is not empty.", self.subject());
             self.blame_missing(key, error.with_detail(detail))
         })
     }
@@ -553,19 +586,23 @@ impl Section {
         let failed = |error: Error| {
             // Enough of the value to recognize it.
             let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
-            let error = error.with_detail(format!(
-                "The value of {} is '{found}'. Expected {}.",
-                option::at(path, key),
-                T::EXPECTED
-            ));
+            let error = error
+                .with_detail(format!("The value of {} is '{found}'.", option::at(path, key)))
+                .with_detail(format!("Expected {}.", T::EXPECTED));
             let advice = syntax::strange_value(text).filter(|_| self.is_native()).map(|fault| fault.advice);
             self.blame(key, text.blame(0, error.with_detail(advice.unwrap_or_default())))
         };
         let value = T::from_value(text).map_err(failed)?;
         match T::out_of_range(text).filter(|_| self.is_native()) {
             Some(why) => {
-                let message = format!("The value of {} in '{}' {why}.", option::of_key(key), self.0.path);
-                Err(failed(Error::config(InvalidArgument, message)))
+                let found = text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text);
+                let message = format!("The value of {} {why}: {found}.", option::at(&self.0.path, key));
+                let expected = match why {
+                    "is negative" => "Expected a whole number, at least 0.".to_owned(),
+                    _ => format!("Expected {}, at most {}.", T::EXPECTED, u64::MAX),
+                };
+                let error = Error::config(InvalidArgument, message).with_detail(expected);
+                Err(self.blame(key, text.blame(0, error)))
             }
             None => Ok(value),
         }
@@ -653,9 +690,19 @@ impl Section {
         Some(Array::of_values(format!("{}:{key}", holder.path()), values, Arc::clone(&self.0.log)))
     }
 
+    fn empty_path(&self, key: &str) -> Error {
+        let message = format!("A path in {} of {} is empty.", option::of_key(key), self.place());
+        let error = Error::config(InvalidArgument, message);
+        self.blame(key, error.with_detail("Pass the path of a file, or a pattern of paths."))
+    }
+
     /// Reads the required files of a deserializer.
     pub(super) fn files(&self, key: &str) -> Result<Files> {
         match self.find_parts(key) {
+            Some((_, Value::Files(paths))) if paths.iter().any(|path| path.as_os_str().is_empty()) => {
+                Err(self.empty_path(key))
+            }
+            Some((_, Value::Path(path))) if path.as_os_str().is_empty() => Err(self.empty_path(key)),
             Some((_, Value::Files(paths))) => Ok(files_of(paths)),
             Some((_, Value::Path(path))) => Ok(Files::one(address::text_of(path).into_owned())),
             _ => Files::named(self.text(key)?).map_err(|error| self.blame(key, error)),

@@ -71,7 +71,7 @@ pub(super) fn strange_value(text: &str) -> Option<Fault> {
 /// Returns the error of a value that cannot be intended.
 pub(super) fn refused(section: &Section, key: &str, text: &str, fault: &Fault) -> Error {
     let shown: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
-    let message = format!("The value of '{key}' in '{}' {}.", section.path(), fault.what);
+    let message = format!("The value of '{key}' in {} {}.", section.place(), fault.what);
     let detail = format!("It begins with: {shown}");
     Error::config(InvalidArgument, message).with_detail(&fault.advice).with_detail(
         match text.len() > shown.len() {
@@ -90,18 +90,17 @@ pub(super) fn check(section: &Section) -> Result<()> {
             None => section.blame_whole(error),
         })
     };
-    let path = section.path();
+    let place = section.place();
     // The first one in the text causes the others.
     let mut entries: Vec<&Entry> = section.entries().collect();
     entries.sort_by_key(|entry| entry.origin.as_ref().map(Origin::offset));
     for entry in entries {
         if let Some(Fault { what, advice }) = strange_key(entry) {
-            return refuse(entry.origin.as_ref(), format!("{what} in '{path}'."), &advice);
+            return refuse(entry.origin.as_ref(), format!("{what} in {place}."), &advice);
         }
         let is_block = entry.text.starts_with(['[', '{', '(']);
         if !is_block && entry.text.lines().skip(1).any(|line| line.contains('=')) {
-            let message =
-                format!("The value of '{}' in '{path}' goes on into the lines below it.", entry.key);
+            let message = format!("The value of '{}' in {place} goes on into the lines below it.", entry.key);
             let advice = "Add the quote that is missing at the end of its first line.";
             return refuse(entry.text.origin(0).as_ref().or(entry.origin.as_ref()), message, advice);
         }
@@ -109,12 +108,12 @@ pub(super) fn check(section: &Section) -> Result<()> {
     match section.dropped().first() {
         Some(Dropped::NoKey(origin)) => refuse(
             origin.as_ref(),
-            format!("A value in '{path}' has no key."),
+            format!("A value in {place} has no key."),
             "Write 'key = value'. A list of sections stands in parentheses: deserializers = ( [ ... ] : [ ... ] ).",
         ),
         Some(Dropped::Joined(origin)) => refuse(
             origin.as_ref(),
-            format!("A block in brackets in '{path}' has no key."),
+            format!("A block in brackets in {place} has no key."),
             "Write 'key = [ ... ]'. A list of sections stands in parentheses: deserializers = ( [ ... ] : [ ... ] ).",
         ),
         None => Ok(()),

@@ -8,6 +8,8 @@ use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::message::shown::signed;
+use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option;
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::stream::{ElementType, Ids, Storage};
@@ -35,13 +37,13 @@ pub(super) struct TextSection {
 pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSection> {
     if !section.exists_here("input") {
         let message = "CNTKTextFormatReader configuration does not contain \"input\" section.";
-        let error = Error::config(Runtime, message).with_detail(needs_streams(section));
+        let error = Error::config(Runtime, message).as_cntk().with_detail(needs_streams(section));
         return Err(section.blame_missing("input", error));
     }
     let input = section.section("input")?;
     if input.is_empty() {
         let message = "CNTKTextFormatReader configuration contains an empty \"input\" section.";
-        let error = Error::config(Runtime, message).with_detail(needs_streams(section));
+        let error = Error::config(Runtime, message).as_cntk().with_detail(needs_streams(section));
         return Err(section.blame("input", error));
     }
     let streams = read_streams(&input, element)?;
@@ -75,14 +77,14 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
 }
 
 fn needs_streams(section: &Section) -> String {
-    format!("'{}' needs the streams to read: ‹streams›.", section.path())
+    format!("{} needs the streams to read: ‹streams›.", section.subject())
 }
 
 /// Reads `chunkSizeInBytes`, called `name` in messages. CNTK divides by it, and crashes if it is 0.
 pub(super) fn read_chunk_size(section: &Section, name: &str) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
         0 => {
-            let message = format!("{name} in {} must not be 0.", section.path());
+            let message = format!("{name} in {} must not be 0.", section.bare());
             let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
             let error = Error::config(InvalidArgument, message).with_detail(detail);
             Err(section.blame("chunkSizeInBytes", error))
@@ -149,9 +151,11 @@ fn read_streams(input: &Section, precision: ElementType) -> Result<Vec<TextStrea
         let stream = read_stream(&input.child(name)?, name, precision)?;
         if let Some(other) = names_by_alias.get(&stream.alias) {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
-            let detail =
-                "Two streams cannot be read from the same samples of the file; give each its own ‹alias›.";
-            let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+            let found =
+                format!("The streams '{other}' and '{name}' both read the samples '|{}'.", stream.alias);
+            let detail = "Give each its own ‹alias›, the name of its samples in the file.";
+            let error = Error::config(Runtime, message).as_cntk().with_detail(found).with_detail(detail);
+            let error = error.in_stream(name);
             let stream = input.child(name)?;
             return Err(if stream.exists_here("alias") {
                 stream.blame("alias", error)
@@ -167,7 +171,7 @@ fn read_streams(input: &Section, precision: ElementType) -> Result<Vec<TextStrea
 
 fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<TextStream> {
     let fail = |key: &str, message: String, detail: String| {
-        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        let error = Error::config(Runtime, message).as_cntk().with_detail(detail).in_stream(name);
         Err(section.blame(key, error))
     };
     // Not inherited from enclosing sections: a stream without them is a mistake.
@@ -176,8 +180,8 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
             "Input section for input '{name}' does not specify all the required parameters, \"dim\" and \"format\"."
         );
         let missing = if section.exists_here("dim") { "format" } else { "dim" };
-        let detail = format!("'{missing}' is missing in '{}'.", section.path());
-        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        let detail = format!("'{missing}' is missing in {}.", section.place());
+        let error = Error::config(Runtime, message).as_cntk().with_detail(detail).in_stream(name);
         return Err(section.blame_missing(missing, error));
     }
     let dim = section.required::<u64>("dim")?;
@@ -189,7 +193,14 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
         Storage::SparseCsc
     } else {
         let message = "'format' parameter must be set either to 'dense' or 'sparse'.";
-        return fail("format", message.to_owned(), format!("In '{}' it is '{format}'.", section.path()));
+        let known = ["dense", "sparse"].into_iter().collect();
+        let meant = nearest(&format.to_ascii_lowercase(), &known);
+        let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean '{meant}'?"));
+        let detail = format!(
+            "The value of {} is '{format}'. Expected 'dense' or 'sparse'.{meant}",
+            option::at(section.path(), "format")
+        );
+        return fail("format", message.to_owned(), detail);
     };
     if storage == Storage::SparseCsc && dim > LARGEST_SPARSE_DIM {
         let message = format!(
@@ -198,7 +209,11 @@ fn read_stream(section: &Section, name: &str, precision: ElementType) -> Result<
         return fail(
             "dim",
             message,
-            format!("Set ‹dim› in '{}' to the number of possible indices.", section.path()),
+            format!(
+                "The value of {} is {}. Expected the number of possible indices, at most {LARGEST_SPARSE_DIM}.",
+                option::at(section.path(), "dim"),
+                signed(dim)
+            ),
         );
     }
     check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
@@ -243,14 +258,15 @@ fn read_element(
     }
 }
 
+const DIM_EXPECTED: &str = "Expected the number of values of a sample, at least 1.";
+
 /// Refuses samples without values, which CNTK accepts if there are none to read.
 pub(super) fn refuse_zero(section: &Section, key: &str, dim: u64) -> Result<()> {
     if dim != 0 || !section.is_native() {
         return Ok(());
     }
-    let message = format!("The value of {} in '{}' is 0.", option::of_key(key), section.path());
-    let error =
-        Error::config(InvalidArgument, message).with_detail("Expected the number of values of a sample.");
+    let message = format!("The value of {} in {} is 0.", option::of_key(key), section.place());
+    let error = Error::config(InvalidArgument, message).with_detail(DIM_EXPECTED);
     Err(section.blame(key, error))
 }
 
@@ -264,15 +280,20 @@ fn check_dim(name: &str, dim: u64) -> Result<()> {
         _ if dim <= isize::MAX as u64 / 8 => return Ok(()),
         _ => {
             let message = format!("Sample dimension ({dim}) for input '{name}' is too large.");
-            let detail = "One sample would not fit into the address space; check ‹dim› (a negative number wraps around).";
-            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+            let detail = format!("‹dim› of the stream '{name}' is {}.", signed(dim));
+            let error = Error::config(Runtime, message).as_cntk().with_detail(detail);
+            return Err(error.with_detail(DIM_EXPECTED).in_stream(name));
         }
     };
     let message = format!(
         "NDShape::TotalSize: TotalSize cannot be determined for a NDShape '[{mark}]' with one or more dimensions being InferredDimension or FreeDimension."
     );
-    let detail = format!("‹dim› is {dim}; set it to the number of values of a sample.");
-    Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
+    let detail = format!("‹dim› of the stream '{name}' is {}.", signed(dim));
+    Err(Error::config(Runtime, message)
+        .as_cntk()
+        .with_detail(detail)
+        .with_detail(DIM_EXPECTED)
+        .in_stream(name))
 }
 
 fn check_one_defines_size(streams: &[TextStream], input: &Section) -> Result<()> {

@@ -61,6 +61,11 @@ impl ReadLog {
         }
     }
 
+    /// Returns the name of a section in messages.
+    fn place(&self, path: &str) -> String {
+        if self.is_native { option::place_of(path) } else { format!("'{path}'") }
+    }
+
     pub(super) fn is_native(&self) -> bool {
         self.is_native
     }
@@ -70,8 +75,9 @@ impl ReadLog {
     pub(super) fn repeated(&self, path: &str, key: &str, before: &Origin, after: Option<&Origin>) {
         let Some(after) = after.filter(|after| self.is_native && after.is_beside(before)) else { return };
         let line = format!(
-            "The configuration key '{key}' in '{path}' is written twice ({}, {}); of single values the last one counts, sections in \
+            "The configuration key '{key}' in {} is written twice ({}, {}); of single values the last one counts, sections in \
              '[ ]' are merged",
+            self.place(path),
             before.describe(),
             after.describe()
         );
@@ -144,7 +150,7 @@ impl ReadLog {
                     scopes.iter().find(|(path, other)| inside(path) && other.asked.contains_key(lower));
                 let renamed = scope.renamed.get(lower).map(String::as_str);
                 let hint = match (elsewhere, renamed.or_else(|| nearest(lower, &known))) {
-                    (Some((_, other)), _) => format!("; it has one in '{}'", other.path),
+                    (Some((_, other)), _) => format!("; it has one in {}", self.place(&other.path)),
                     (None, Some(name)) => format!("; did you mean '{name}'?"),
                     (None, None) => String::new(),
                 };
@@ -152,9 +158,10 @@ impl ReadLog {
                     Some(origin) => format!(" ({})", origin.describe()),
                     None => String::new(),
                 };
+                let what = if self.front_end.is_some() { "option" } else { "configuration key" };
                 lines.push(format!(
-                    "The configuration key '{key}' in '{}' has no effect{hint}{place}",
-                    scope.path
+                    "The {what} '{key}' in {} has no effect{hint}{place}",
+                    self.place(&scope.path)
                 ));
             }
         }

@@ -10,6 +10,7 @@ use super::syntax;
 use cntk_reader_core::error::ExceptionClass::InvalidArgument;
 use cntk_reader_core::file::address;
 use cntk_reader_core::format::files::{FileSpec, Files};
+use cntk_reader_core::message::shown::signed;
 use cntk_reader_core::option::{self, FrontEnd, Kind};
 use cntk_reader_core::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -274,11 +275,16 @@ pub fn check(values: &Values, key: &str, value: &Value, front_end: FrontEnd) -> 
         Value::List(values) => values.iter().map(Value::literal).collect::<Option<Vec<_>>>(),
         value => value.literal().map(|text| vec![text]),
     };
+    // Python and Rust refuse negative numbers before they become unsigned.
+    let converts = front_end.has_text() || front_end == FrontEnd::Cpp;
+    let as_written = |text: String| match text.parse::<u64>() {
+        Ok(number) if converts => signed(number),
+        _ => text,
+    };
+    let literals = literals.map(|all| all.into_iter().map(as_written).collect::<Vec<_>>());
     let shown = literals.map(|all| all.join(":")).or_else(|| value.written("").ok()).unwrap_or_default();
     let word = option::word_of_key(key, values.kind().is_some(), front_end);
     let message = format!("The value of {word} is '{shown}'.");
-    // Python and Rust refuse negative numbers before they become unsigned.
-    let converts = matches!(front_end, FrontEnd::Configuration | FrontEnd::Cpp);
     let is_large = |text: &str| text.parse::<i128>().is_ok_and(|number| number > i128::from(i32::MAX));
     let hint = match converts && shown.split(':').any(is_large) {
         true => "; a negative number wraps around",

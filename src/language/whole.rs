@@ -92,9 +92,9 @@ fn hint_of_scope(scopes: &[Section], scope: &Section, error: Error) -> Error {
     match scopes.iter().find(|inner| inner.exists_here(name)) {
         Some(inner) if inner != scope => {
             let hint = format!(
-                "'{}' defines it, but CNTK replaces variables before it opens that section: move the line out of it, to '{}'.",
-                inner.path(),
-                scope.path()
+                "{} defines it, but CNTK replaces variables before it opens that section: move the line out of it, to {}.",
+                inner.subject(),
+                scope.place()
             );
             error.with_detail(hint)
         }

@@ -25,7 +25,11 @@ fn negative_sizes_are_refused_with_their_line() {
     ];
     for key in reader {
         let error = refused(&text(&format!("{key} = -1"), "", ""));
-        assert_eq!(error.message(), format!("The value of '{key}' in 'unknown' is negative."), "{error}");
+        assert_eq!(
+            error.message(),
+            format!("The value of '{key}' in the configuration is negative."),
+            "{error}"
+        );
         assert_eq!(place(&error), (1, key.len() as u64 + 4), "{error}");
     }
     for (before, key) in [("truncated = true ; ", "truncationLength"), ("", "rightSplice")] {
@@ -48,7 +52,7 @@ fn negative_sizes_are_refused_with_their_line() {
 #[test]
 fn samples_without_values_are_refused() {
     let error = refused(&text("", "", "dim = 0"));
-    assert_eq!(error.message(), "The value of 'dim' in 'unknown:deserializers[0]:input:features' is 0.");
+    assert_eq!(error.message(), "The value of 'dim' in 'deserializers[0]:input:features' is 0.");
     assert_eq!(place(&error), (5, 7));
     let speech = "deserializers = ( [ type = HTKFeatureDeserializer ; module = HTKDeserializers\n\
                   input = [ f = [ scpFile = x ; dim = 0 ] ] ] )";

@@ -177,12 +177,14 @@ fn duplicate_keys_are_reported() {
     );
     assert_eq!(read(open(Config::from_text(&text).unwrap()).unwrap()), TRAIN);
     let lines = lines.lock().unwrap().join("\n");
-    let said =
-        |key: &str, at: &str| lines.contains(&format!("'{key}' in 'unknown{at}' is written twice (line "));
-    assert!(said("file", "") && said("features", ":input"), "{lines}");
+    let said = |key: &str, at: &str| lines.contains(&format!("'{key}' in {at} is written twice (line "));
+    assert!(said("file", "the configuration") && said("features", "'input'"), "{lines}");
     // Names that differ only in case may have been meant as two.
-    assert!(said("LabelDim", ""), "{lines}");
+    assert!(said("LabelDim", "the configuration"), "{lines}");
     // Repeating the same value has no consequence.
-    assert!(!said("randomize", ""), "{lines}");
-    assert!(lines.contains("'randomise' in 'unknown' has no effect; did you mean 'randomize'?"), "{lines}");
+    assert!(!said("randomize", "the configuration"), "{lines}");
+    assert!(
+        lines.contains("'randomise' in the configuration has no effect; did you mean 'randomize'?"),
+        "{lines}"
+    );
 }

@@ -131,7 +131,7 @@ fn variables_follow_the_scopes_of_cntk() {
     let error = open(config(&folder, &text).unwrap()).unwrap_err();
     assert!(error.message().starts_with("No variable found with the name name."), "{error}");
     assert!(
-        error.detail().contains("'global:train' defines it") && error.detail().contains("move the line"),
+        error.detail().contains("'train' defines it") && error.detail().contains("move the line"),
         "{error}"
     );
     // A reader inherits the keys of its enclosing sections.

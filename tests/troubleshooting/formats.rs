@@ -110,6 +110,23 @@ impl UserDeserializer for Sentences {
     }
 }
 
+/// A deserializer that cannot load its chunk.
+struct Failing([StreamInfo; 1]);
+
+impl UserDeserializer for Failing {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.0
+    }
+
+    fn chunk_count(&self) -> u32 {
+        1
+    }
+
+    fn load(&self, _chunk: u32) -> Result<UserChunk, Error> {
+        Err(Error::user("The database is closed."))
+    }
+}
+
 fn sentences(options: ReaderOptions) -> Result<(), Error> {
     let deserializer = Sentences([StreamInfo::dense("words", &[1])]);
     let mut reader = Reader::builder()
@@ -123,6 +140,7 @@ fn sentences(options: ReaderOptions) -> Result<(), Error> {
 pub(super) const CASES: &[Case] = &[
     // Speech.
     ("A script line without a range of frames", || only_features("u1.mfc=train.mfc\n", "dim = 2")),
+    ("A Kaldi script in place of one of HTK", || only_features("u1 feats.ark:3\n", "dim = 2")),
     ("A file of features that does not exist", || only_features("u1.mfc=mfc/u1.mfc[0,2]\n", "dim = 2")),
     ("A file that has no features", || {
         fs::write("train.mfc", "RIFF....WAVEfmt ").expect("writing the data");
@@ -148,6 +166,19 @@ pub(super) const CASES: &[Case] = &[
         speech("", SCRIPT, &labels("0 200000 b").replace("#!MLF!#\n", ""))
     }),
     ("A label that the list of states does not have", || speech("", SCRIPT, &labels("0 200000 c"))),
+    ("A negative class", || {
+        let labels = "#!MLF!#\n\"u1\"\n0 300000 a 0\n.\n\"u2\"\n0 200000 b -1\n.\n";
+        fs::write("train.mfc", features(5, 5)).expect("writing the data");
+        fs::write("train.scp", SCRIPT).expect("writing the script");
+        fs::write("train.mlf", labels).expect("writing the labels");
+        let own = LABELS.replace("labelMappingFile = \"states.list\" ; ", "");
+        read(&format!("deserializers = (\n  {FEATURES} :\n  {own}\n)\n"), 1)
+    }),
+    ("Labels with tabs", || speech("", SCRIPT, &labels("0\t200000\tb"))),
+    ("Labels without a dot at their end", || {
+        let whole = labels("0 200000 b");
+        speech("", SCRIPT, whole.trim_end().trim_end_matches('.'))
+    }),
     ("Labels that skip frames", || {
         speech("randomize = false", SCRIPT, &labels("0 100000 a\n200000 300000 b"))
     }),
@@ -181,6 +212,10 @@ pub(super) const CASES: &[Case] = &[
         fs::write("feats.scp", "u1 copy-feats ark:a.ark ark:- |\n").expect("writing the script");
         kaldi("scpFile = \"feats.scp\" ; dim = 2")
     }),
+    ("An HTK script in place of one of Kaldi", || {
+        fs::write("feats.scp", "u1=train.mfc[0,2]\n").expect("writing the script");
+        kaldi("scpFile = \"feats.scp\" ; dim = 2")
+    }),
     ("A file that is not a Kaldi archive", || {
         fs::write("feats.scp", "u1 feats.ark:3\n").expect("writing the script");
         kaldi("arkFile = \"feats.scp\" ; dim = 2")
@@ -204,6 +239,12 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("Images of different sizes", || images("ImageDeserializer", "a.bmp\t0\nb.bmp\t1\n")),
     ("A file that is not a zip file", || images("ImageDeserializer", "a.bmp@/b.bmp\t0\n")),
+    ("A misspelled transform", || {
+        fs::write("map.txt", "a.bmp\t0\n").expect("writing the map");
+        let section = "deserializers = ([ type = \"ImageDeserializer\" ; module = \"ImageReader\" ; file = \"map.txt\"\n  input = [ \
+                       features = [ transforms = ( [ type = \"Transpos\" ] ) ] ; labels = [ labelDim = 2 ] ] ])\n";
+        read(section, 1)
+    }),
     ("Base64 that is not an image", || images("Base64ImageDeserializer", "0\tZm9v\n1\tZm9v\n0\tZm9v\n")),
     // Binary files.
     ("A truncated binary file", || binary("", 9)),
@@ -211,6 +252,15 @@ pub(super) const CASES: &[Case] = &[
     ("A binary file and keys that are text", || binary("useNumericSequenceKeys = false", 0)),
     // User code.
     ("A deserializer of your own, in frame mode", || sentences(ReaderOptions::new().frame_mode(true))),
+    ("An error in code of your own", || {
+        let deserializer = Failing([StreamInfo::dense("words", &[1])]);
+        let mut reader =
+            Reader::builder().front_end(FRONT_END.get()).deserializer("sentences", deserializer).open()?;
+        reader.epoch(Epoch::sweeps(1).minibatch_size(4))?.try_for_each(|minibatch| minibatch.map(drop))
+    }),
+    ("Lockstep with sequences that are not known in advance", || {
+        sentences(ReaderOptions::new().lockstep(true))
+    }),
     ("A deserializer that was not registered", || read("deserializers = ([ type = \"Sentences\" ])\n", 1)),
     // Checkpoints.
     ("A checkpoint that is damaged", || {
@@ -221,6 +271,11 @@ pub(super) const CASES: &[Case] = &[
         good()?.restore(&checkpoint)
     }),
     ("A file that is not a checkpoint", || good()?.restore(GOOD.as_bytes())),
+    ("A state without the name that is needed", || {
+        let mut reader = good()?;
+        reader.epoch(Epoch::sweeps(1).minibatch_size(8)).map(drop)?;
+        reader.restore_cntk_state(&[("position", 3)])
+    }),
     ("A checkpoint of other settings", || {
         let mut reader = good()?;
         reader.epoch(Epoch::sweeps(1).minibatch_size(8)).map(drop)?;

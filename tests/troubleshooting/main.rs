@@ -131,11 +131,30 @@ const CASES: &[Case] = &[
     ("A deserializer that does not exist", || {
         read("deserializers = ([ type = \"TextDeserializer\" ; module = \"CNTKTextFormatReader\" ])\n", 1)
     }),
+    ("A deserializer's name in another language", || {
+        read("deserializers = ([ type = \"CTFDeserializer\" ; module = \"CNTKTextFormatReader\" ])\n", 1)
+    }),
+    ("A misspelled module", || {
+        read(
+            "deserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatreader\" ])\n",
+            1,
+        )
+    }),
+    ("A list without parentheses", || {
+        read(
+            "deserializers = [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ]\n",
+            1,
+        )
+    }),
+    ("Samples without values", || {
+        read(&text("", "file = \"train.ctf\"", "x = [ dim = 0 ; format = dense ]"), 1)
+    }),
     ("A truncation length without truncation", || data(GOOD, "truncationLength = 20", "")),
     ("Truncation and frames at once", || data(GOOD, "frameMode = true ; truncated = true", "")),
     ("A configuration file that does not exist", || Config::from_file("trian.cntk").map(drop)),
     // Files.
     ("A file that does not exist", || path("data/train.ctf")),
+    ("An empty path", || read(&text("", "file = \"\"", STREAMS), 1)),
     ("A path with '~'", || path("~/train.ctf")),
     ("A path with an environment variable", || path("$HOME/train.ctf")),
     ("A path with a pattern", || path("train-*.ctf")),
@@ -160,6 +179,15 @@ const CASES: &[Case] = &[
     }),
     ("An empty file", || data("", "", "")),
     ("A compressed file", || data(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "", "")),
+    ("An archive of files", || {
+        let mut archive = vec![0; 1024];
+        archive[..9].copy_from_slice(b"train.ctf");
+        archive[257..262].copy_from_slice(b"ustar");
+        data(archive, "", "")
+    }),
+    ("Bytes of no known format", || {
+        data((0..4000).map(|n: u32| (n * n >> 3) as u8 | 128).collect::<Vec<_>>(), "", "")
+    }),
     ("A table (CSV)", || data("1,0.5,0.25\n2,0.5,0.75\n", "", "")),
     ("A table with column names", || data("label,a,b\n1,0.5,0.25\n", "", "")),
     ("A file in UTF-16", || {
@@ -176,6 +204,12 @@ const CASES: &[Case] = &[
     ("Ids that are missing", || data("|x 1 2 3 |y 1:1\n", "useNumericSequenceKeys = false", "")),
     // Content of text files.
     ("A name that the file does not have", || data("0 |x 1 2 3 |Y 1:1\n1 |x 4 5 6 |Y 2:1\n", "", "")),
+    ("An alias that the file does not have", || {
+        fs::write("train.ctf", GOOD.replace("|x", "|features")).expect("writing the data");
+        let streams =
+            "x = [ dim = 3 ; format = dense ; alias = featuers ]\n      y = [ dim = 10 ; format = sparse ]";
+        read(&text("", "file = \"train.ctf\"", streams), 1)
+    }),
     ("Lines without samples of any stream", || data("0 |features 1 2 3 |Y 1:1\n", "", "")),
     ("An empty line", || data("0 |x 1 2 3 |y 1:1\n\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A sequence that lacks a stream", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6\n", "", "")),
@@ -198,6 +232,12 @@ const CASES: &[Case] = &[
     ("A repeated id", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
     ("Sequences that only one deserializer has", || two("0 |x 1\n1 |x 2\n", "0 |y 1\n2 |y 2\n")),
     ("Deserializers without common sequences", || two("0 |x 1\n", "7 |y 1\n")),
+    ("Two deserializers with one stream", || {
+        fs::write("train.ctf", GOOD).expect("writing the data");
+        let one = "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"train.ctf\" ; input = \
+                   [ x = [ dim = 3 ; format = dense ] ] ]";
+        read(&format!("deserializers = ( {one} : {one} )"), 1)
+    }),
     // Packing modes, workers, calls.
     ("Many words and one label, in frame mode", || {
         data("0 |x 1 2 3 |y 1:1\n0 |x 4 5 6\n0 |x 7 8 9\n", "frameMode = true", "")
@@ -363,8 +403,10 @@ fn messages_are_in_the_words_of_each_front_end() {
     for front_end in [FrontEnd::Rust, FrontEnd::Cpp, FrontEnd::Python] {
         FRONT_END.set(front_end);
         // Cases before this one are about mistakes in the language itself.
-        // Only a configuration names a deserializer by its type.
-        let is_of_all = |(title, _): &&Case| *title != "A deserializer that was not registered";
+        // Only a configuration names a deserializer by its type, and refuses tabs as CNTK does.
+        let is_of_all = |(title, _): &&Case| {
+            !["A deserializer that was not registered", "Labels with tabs"].contains(title)
+        };
         for (title, provoke) in CASES[first..].iter().chain(formats::CASES).filter(is_of_all) {
             let (_folder, root) = enter();
             let message = messages(&root, *provoke);

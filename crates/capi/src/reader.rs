@@ -169,7 +169,7 @@ impl OpenReader {
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
         if !self.process.is_current() {
             return Err(Error::state(
-                "The reader was opened before a fork. Its threads do not exist in this process: open another one.",
+                "The reader was opened before a fork, and its threads do not exist in this process. Open a reader here, after the fork.",
             ));
         }
         match self.reader.try_lock() {

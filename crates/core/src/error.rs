@@ -3,7 +3,8 @@
 //!
 //! The message is exactly CNTK's text wherever CNTK has one, because programs that ran on CNTK
 //! compare it. Additional information is kept apart: the detail (what was found, what was expected,
-//! what to do) and the location (file, line, offset, stream, sequence). `Display` shows all of it.
+//! what to do) and the location (file, line, offset, stream, sequence). `Display` shows all of it:
+//! the cause, the location, the remedy, and last the message if it is CNTK's.
 
 use crate::message::shown::{quoted, visible};
 use crate::option::FrontEnd;
@@ -103,6 +104,10 @@ struct Inner {
     class: ExceptionClass,
     message: MessageText,
     detail: MessageText,
+    /// The first part of the detail, if the message is CNTK's: the cause in words of this library.
+    found: MessageText,
+    /// The message is CNTK's.
+    is_cntk: bool,
     /// The front end whose words the texts use.
     front_end: FrontEnd,
     location: Location,
@@ -152,6 +157,8 @@ impl Error {
             class,
             message: MessageText::new(shown(message.into()), FrontEnd::default()),
             detail: MessageText::default(),
+            found: MessageText::default(),
+            is_cntk: false,
             front_end: FrontEnd::default(),
             location: Location::default(),
             cause: None,
@@ -210,6 +217,16 @@ impl Error {
         self
     }
 
+    /// Marks the message as CNTK's. The first detail is then the cause in words of this library, and
+    /// is shown first; the message is shown last.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn as_cntk(mut self) -> Self {
+        self.0.is_cntk = true;
+        self.0.found = self.0.detail.clone();
+        self
+    }
+
     /// Removes the full stop at the end of the message, for CNTK's texts without one.
     #[must_use]
     #[doc(hidden)]
@@ -227,6 +244,9 @@ impl Error {
         }
         own.push_str(&detail);
         self.0.detail = MessageText::new(own, self.0.front_end);
+        if self.0.is_cntk && self.0.found.template.is_empty() {
+            self.0.found = self.0.detail.clone();
+        }
         self
     }
 
@@ -243,7 +263,7 @@ impl Error {
     #[doc(hidden)]
     pub fn in_words_of(mut self, front_end: FrontEnd) -> Self {
         self.0.front_end = front_end;
-        for text in [&mut self.0.message, &mut self.0.detail] {
+        for text in [&mut self.0.message, &mut self.0.detail, &mut self.0.found] {
             *text = MessageText::new(std::mem::take(&mut text.template), front_end);
         }
         self
@@ -296,13 +316,13 @@ impl Error {
         self
     }
 
-    /// Replaces the message; the previous one becomes the first sentence of the detail.
+    /// Replaces the message by CNTK's; the previous one becomes the first sentence of the detail.
     #[must_use]
     pub fn reworded(mut self, message: String) -> Self {
         let former =
             std::mem::replace(&mut self.0.message, MessageText::new(shown(message), self.0.front_end));
         let detail = std::mem::replace(&mut self.0.detail, former);
-        self.with_detail(detail.template)
+        self.as_cntk().with_detail(detail.template)
     }
 
     /// Prepends a text to the message.
@@ -384,6 +404,14 @@ impl Error {
         (&self.0.message.template, &self.0.detail.template)
     }
 
+    /// Returns the cause and the rest of the text with option ids, in the order of `Display`.
+    #[doc(hidden)]
+    pub fn explained(&self) -> (String, String) {
+        let Inner { message, detail, found, .. } = &*self.0;
+        let (cause, rest) = ordered(&message.template, &detail.template, &found.template);
+        (cause.to_owned(), rest)
+    }
+
     /// Returns the location of the error.
     pub fn location(&self) -> &Location {
         &self.0.location
@@ -398,16 +426,59 @@ fn shown(message: String) -> String {
     }
 }
 
+/// Introduces CNTK's message after the words of this library.
+const CNTKS: &str = "CNTK's message:";
+
+/// Splits the text of an error into the cause and the rest: the remedy, and CNTK's message if there
+/// is an explanation of it.
+fn ordered<'e>(message: &'e str, detail: &str, found: &'e str) -> (&'e str, String) {
+    if found.is_empty() {
+        return (message, detail.to_owned());
+    }
+    let remedy = detail.strip_prefix(found).unwrap_or(detail).trim_start();
+    let separator = if remedy.is_empty() { "" } else { " " };
+    (found, format!("{remedy}{separator}{CNTKS} {}", message.trim_end()))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.front_end == FrontEnd::Cntk {
+            return self.write_as_cntk(f);
+        }
+        let (cause, rest) = ordered(self.message(), self.detail(), self.0.found.as_str());
+        // Some of CNTK's messages have no full stop.
+        let sentence = cause.trim_end();
+        let (sentence, stop) = match sentence.strip_suffix('.') {
+            Some(before) if !before.ends_with('.') => (before, "."),
+            _ if sentence.ends_with(['.', '!', '?', ':']) => (sentence, ""),
+            _ => (sentence, if rest.is_empty() { "" } else { "." }),
+        };
+        f.write_str(sentence)?;
+        self.write_place(f)?;
+        f.write_str(stop)?;
+        if !rest.is_empty() {
+            write!(f, " {rest}")?;
+        }
+        let excerpt = &self.0.location.excerpt;
+        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{}", visible(excerpt)))
+    }
+}
+
+impl Error {
+    /// Writes CNTK's message first, and the location last.
+    fn write_as_cntk(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (message, detail) = (self.message(), self.detail());
         f.write_str(message)?;
         if !detail.is_empty() {
-            // Some of CNTK's messages have no full stop.
             let stop = if message.trim_end().ends_with(['.', '!', '?', ':']) { "" } else { "." };
             write!(f, "{stop} {detail}")?;
         }
-        let Location { file, offset, line, column, excerpt, stream, key } = &self.0.location;
+        self.write_place(f)
+    }
+
+    /// Writes the location in parentheses, with a blank before them, if any of it is known.
+    fn write_place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Location { file, offset, line, column, stream, key, .. } = &self.0.location;
         let mut separator = " (";
         let mut part = |f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display| {
             write!(f, "{separator}{label} {value}")?;
@@ -437,7 +508,7 @@ impl fmt::Display for Error {
         if separator == ", " {
             f.write_str(")")?;
         }
-        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{}", visible(excerpt)))
+        Ok(())
     }
 }
 
@@ -459,7 +530,31 @@ mod tests {
         let error =
             Error::data("Malformed.").with_detail("").with_detail("It is empty.").with_detail("Fill it.");
         assert_eq!((error.message(), error.detail()), ("Malformed.", "It is empty. Fill it."));
-        assert_eq!(error.in_file("a").to_string(), "Malformed. It is empty. Fill it. (file a)");
+        assert_eq!(error.in_file("a").to_string(), "Malformed (file a). It is empty. Fill it.");
+    }
+
+    #[test]
+    fn shows_the_cause_before_the_words_of_cntk() {
+        let error = Error::data("Buffer is empty").as_cntk();
+        assert_eq!(error.clone().in_file("a").to_string(), "Buffer is empty (file a)");
+        let error = error.with_detail("The file has no ‹dim›.").with_detail("Write ‹dim›.").in_file("a");
+        assert_eq!(error.message(), "Buffer is empty");
+        let said = "The file has no 'dim' (file a). Write 'dim'. CNTK's message: Buffer is empty";
+        assert_eq!(error.to_string(), said);
+        let python = error.clone().in_words_of(FrontEnd::Python).to_string();
+        assert_eq!(
+            python,
+            "The file has no 'shape' (file a). Write 'shape'. CNTK's message: Buffer is empty"
+        );
+        let reworded = error.clone().reworded("Cannot read.".to_owned()).in_file("b");
+        assert_eq!(reworded.message(), "Cannot read.");
+        assert!(reworded.to_string().ends_with("Write 'dim'. CNTK's message: Cannot read."), "{reworded}");
+        let cntk = error.in_words_of(FrontEnd::Cntk).to_string();
+        assert_eq!(cntk, "Buffer is empty. The file has no 'dim'. Write 'dim'. (file a)");
+        // Stops of the cause.
+        for (cause, shown) in [("Why?", "Why? (file a) Do."), ("Wait...", "Wait... (file a) Do.")] {
+            assert_eq!(Error::data(cause).in_file("a").with_detail("Do.").to_string(), shown);
+        }
     }
 
     #[test]
@@ -468,7 +563,7 @@ mod tests {
         let placed = error.clone().in_configuration(None, 2, 5, "  2 | a = x\n    |     ^".to_owned());
         assert_eq!(
             placed.to_string(),
-            "Bad value. It is 'x'. (in the configuration, line 2, column 5)\n  2 | a = x\n    |     ^"
+            "Bad value (in the configuration, line 2, column 5). It is 'x'.\n  2 | a = x\n    |     ^"
         );
         // A known location stays.
         let error = error.in_file("data");

@@ -7,6 +7,7 @@ use crate::language::options::ImageOptions;
 use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::{InvalidArgument, Runtime};
 use cntk_reader_core::limits::LARGEST_SPARSE_DIM;
+use cntk_reader_core::message::shown::signed;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::stream::ElementType;
 use cntk_reader_core::{Error, Result};
@@ -84,7 +85,7 @@ fn read_draws(input: &Section, streams: &Streams) -> Result<Option<String>> {
             continue;
         }
         if [&streams.features, &streams.labels].contains(&name) || found.is_some() {
-            let message = format!("'{}' cannot be a stream of draws.", stream.path());
+            let message = format!("{} cannot be a stream of draws.", stream.subject());
             let detail = "One stream may have 'draw = true', and neither 'transforms' nor 'labelDim': it delivers what the \
                           transforms show of each image.";
             let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
@@ -116,10 +117,10 @@ impl Streams {
         }
         let missing = |key: &str, what: &str| {
             let detail = format!(
-                "'{}' needs a section with '{key}', which describes the stream of {what}.",
-                input.path()
+                "{} has no section with '{key}', which describes the stream of {what}.",
+                input.subject()
             );
-            let error = Error::config(Runtime, format!("{who} requires {key} parameter."));
+            let error = Error::config(Runtime, format!("{who} requires {key} parameter.")).as_cntk();
             Err(input.blame_whole(error.with_detail(detail)))
         };
         match (features.as_slice(), labels.as_slice()) {
@@ -132,12 +133,12 @@ impl Streams {
                 let (images, classes) = (features.len(), labels.len());
                 let message = format!("{one_of_each} '{images}' features , '{classes}' labels found.");
                 let detail = format!(
-                    "In '{}' the key '{feature_key}' stands in {}, 'labelDim' in {}.",
-                    input.path(),
+                    "In {} the key '{feature_key}' stands in {}, 'labelDim' in {}.",
+                    input.place(),
                     listed(&features),
                     listed(&labels)
                 );
-                Err(input.blame_whole(Error::config(Runtime, message).with_detail(detail)))
+                Err(input.blame_whole(Error::config(Runtime, message).as_cntk().with_detail(detail)))
             }
         }
     }
@@ -154,10 +155,11 @@ pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
         let message =
             format!("Label dimension ({classes}) exceeds the maximum allowed value ({LARGEST_SPARSE_DIM})");
         let detail = format!(
-            "It is the number of classes, ‹classes› in '{}' (a negative number wraps around).",
-            stream.path()
+            "The number of classes, ‹classes› in {}, is {}. Expected at most {LARGEST_SPARSE_DIM}.",
+            stream.place(),
+            signed(classes)
         );
-        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        let error = Error::config(Runtime, message).as_cntk().with_detail(detail).in_stream(name);
         return Err(stream.blame("labelDim", error));
     }
     Ok(classes)

@@ -90,7 +90,7 @@ fn read_is_transposed(features: &Section) -> Result<bool> {
             let message = format!(
                 "ImageReader does not support the sample format '{format}', only 'nchw' and 'nhwc' are supported."
             );
-            let detail = format!("'mbFormat' in '{}' is the order of a sample's values.", features.path());
+            let detail = format!("'mbFormat' in {} is the order of a sample's values.", features.place());
             Err(features.blame("mbFormat", Error::config(Runtime, message).with_detail(detail)))
         }
     }
@@ -107,7 +107,7 @@ fn read_order(section: &Section) -> Result<Order> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(Order::InOrder);
     }
-    let detail = format!("In '{}' it is '{text}'.", section.path());
+    let detail = format!("In {} it is '{text}'.", section.place());
     let error = Error::config(Runtime, "'randomize' parameter must be set to 'auto' or 'none'");
     Err(section.blame("randomize", error.with_detail(detail)))
 }

@@ -14,9 +14,14 @@ use crate::language::section::Section;
 use cntk_reader_core::error::ExceptionClass::{self, InvalidArgument, Runtime};
 use cntk_reader_core::format::options::Adapter;
 use cntk_reader_core::limits::LARGEST_SIDE;
+use cntk_reader_core::message::shown::signed;
+use cntk_reader_core::message::spelling::nearest;
 use cntk_reader_core::option;
 use cntk_reader_core::{Error, Result};
 use std::sync::Arc;
+
+/// The transform types of CNTK's image module, one by one.
+const NAMES: [&str; 7] = ["Crop", "Scale", "Color", "Intensity", "Mean", "Transpose", "Cast"];
 
 /// The transform types of CNTK's image module.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
@@ -74,7 +79,7 @@ fn read_image_shape(stream: &Section) -> Result<[usize; 3]> {
     {
         return Ok([channels, width, height].map(|dimension| dimension as usize));
     }
-    let message = format!("'imageShape' in '{}' is not an image shape.", stream.path());
+    let message = format!("'imageShape' in {} is not an image shape.", stream.place());
     let why = "Expected 'channels:columns:rows', each at least 1; the channels vary fastest.";
     Err(wrong(stream, "imageShape", InvalidArgument, message, why))
 }
@@ -91,16 +96,18 @@ fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
         Some(known) => {
             let message =
                 format!("Symbol 'CreateTransformer' not found in plugin '{}-2.7.so'", known.plugin());
-            let detail = format!("The module '{module}' of '{}' has no transforms.", section.path());
-            let error = Error::config(Runtime, message).with_detail(detail).with_detail(expected(scope));
+            let detail = format!("The module '{module}' of {} has no transforms.", section.place());
+            let error =
+                Error::config(Runtime, message).as_cntk().with_detail(detail).with_detail(expected(scope));
             return Err(section.blame("module", error));
         }
         None => {
             let message = format!(
                 "Plugin not found: '{module}-2.7.so' (error: no transforms of this module are known)"
             );
-            let error = Error::config(Runtime, message).with_detail(expected(scope));
-            return Err(section.blame("module", error));
+            let found = format!("The module '{module}' of {} has no transforms.", section.place());
+            let error = Error::config(Runtime, message).as_cntk().with_detail(found);
+            return Err(section.blame("module", error.with_detail(expected(scope))));
         }
     }
     match read_native(section, &name)? {
@@ -134,8 +141,11 @@ pub(super) fn read_single(section: &Section, name: &str) -> Result<TransformOpti
 
 fn unknown(section: &Section, name: &str) -> Error {
     let message = "Cannot create transformer. Please check the module and type in the configuration.";
-    let detail = format!("The 'type' of '{}' is '{name}'.", section.path());
-    section.blame("type", Error::config(Runtime, message).with_detail(detail))
+    let detail = format!("There is no transform of the type '{name}', the 'type' of {}.", section.place());
+    let known = NAMES.into_iter().collect();
+    let meant = nearest(&name.to_ascii_lowercase(), &known);
+    let meant = meant.map_or_else(String::new, |meant| format!("Did you mean '{meant}'?"));
+    section.blame("type", Error::config(Runtime, message).as_cntk().with_detail(detail).with_detail(meant))
 }
 
 /// Reads a user-defined transform, whose keys are not interpreted here.
@@ -184,8 +194,15 @@ fn wrong(
 ) -> Error {
     let found =
         section.find(key).map_or_else(|| "not there".to_owned(), |(_, text)| format!("'{}'", &**text));
-    let detail = format!("{} in '{}' is {found}. {why}", option::of_key(key), section.path());
-    section.blame(key, Error::config(class, message).with_detail(detail))
+    let detail = format!("{} in {} is {found}.", option::of_key(key), section.place());
+    // Words that the explanation quotes are possible values.
+    let known = why.split('\'').skip(1).step_by(2).collect();
+    let meant = section.find(key).and_then(|(_, text)| nearest(&text.to_ascii_lowercase(), &known));
+    let meant = meant.map_or_else(String::new, |meant| format!("Did you mean '{meant}'?"));
+    let error = Error::config(class, message);
+    // Errors of other classes are not CNTK's.
+    let error = if class == Runtime { error.as_cntk() } else { error };
+    section.blame(key, error.with_detail(detail).with_detail(why).with_detail(meant))
 }
 
 fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
@@ -284,7 +301,7 @@ fn read_pair<T: FromValue + Copy>(section: &Section, key: &str, default: &str) -
         [first, second, ..] => Ok((first, second)),
         // CNTK reads out of bounds here.
         [] => {
-            let message = format!("'{key}' in '{}' has no value.", section.path());
+            let message = format!("'{key}' in {} has no value.", section.place());
             let error = Error::config(InvalidArgument, message);
             let error = error.with_detail("Expected one number or two, 'first:second'; or remove the key.");
             Err(section.blame(key, error))
@@ -302,11 +319,15 @@ fn read_scale(section: &Section) -> Result<ScaleOptions> {
         }
         _ => {
             let detail = format!(
-                "In '{}' the width is {width}, the height {height} and the number of channels {channels}. Each has to \
-                 be at least 1, and the image has to fit into the address space (a negative number wraps around).",
-                section.path()
+                "The width in {} is {}, the height {} and the number of channels {}.",
+                section.place(),
+                signed(width),
+                signed(height),
+                signed(channels)
             );
-            let error = Error::config(Runtime, "Invalid image dimensions.").with_detail(detail);
+            let expected = "Each has to be at least 1, and the image has to fit into the address space.";
+            let error = Error::config(Runtime, "Invalid image dimensions.").as_cntk();
+            let error = error.with_detail(detail).with_detail(expected);
             return Err(section.blame("width", error));
         }
     };
@@ -377,7 +398,7 @@ fn read_color(section: &Section, seed: u32) -> Result<ColorOptions> {
 fn read_intensity(section: &Section, seed: u32) -> Result<IntensityOptions> {
     let std_dev = section.parsed_or("intensityStdDev", 0.0f64)?;
     if !std_dev.is_finite() {
-        let message = format!("‹std_dev› in '{}' is not a finite number.", section.path());
+        let message = format!("‹std_dev› in {} is not a finite number.", section.place());
         return Err(wrong(section, "intensityStdDev", InvalidArgument, message, "0 changes nothing."));
     }
     let file = read_path(section, "intensityFile")?;

@@ -15,6 +15,7 @@ use cntk_reader_core::file::{Confinement, DataFile, address};
 use cntk_reader_core::format::options::Format;
 use cntk_reader_core::limits::MAX_LABEL_CLASSES;
 use cntk_reader_core::memory::room;
+use cntk_reader_core::message::shown::signed;
 use cntk_reader_core::option;
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::{Error, ErrorKind, Result};
@@ -28,15 +29,17 @@ impl SpeechType {
         let error = match self {
             SpeechType::Features => return Ok(()),
             SpeechType::Labels | SpeechType::BinaryLabels => {
-                Error::config(Runtime, "MLFDeserializer currently does not support primary mode.")
+                Error::config(Runtime, "MLFDeserializer currently does not support primary mode.").as_cntk()
             }
             SpeechType::Lattices => Error::config(
                 Logic,
                 "Lattice deserializer does not support primary mode, it cannot control chunking. Please specify \
                  HTK deserializer as the first deserializer in your config file.",
-            ),
+            ).as_cntk(),
         };
-        Err(error.with_detail("Put a deserializer of features before it."))
+        let found =
+            "The first deserializer has labels or lattices, which do not determine the order of the data.";
+        Err(error.with_detail(found).with_detail("Put a deserializer of features before it."))
     }
 }
 
@@ -99,7 +102,7 @@ impl SpeechStream {
     pub fn first_of(deserializer: &Section) -> Result<SpeechStream> {
         let input = deserializer.section("input")?;
         let Some(name) = input.keys().next().map(str::to_owned) else {
-            let message = format!("The section '{}' describes no stream.", input.path());
+            let message = format!("The section {} describes no stream.", input.place());
             let detail = "It needs a line for the stream to read: 'name = [ ... ]'.";
             return Err(input.blame_whole(Error::config(InvalidArgument, message).with_detail(detail)));
         };
@@ -112,7 +115,7 @@ impl SpeechStream {
 fn read_chunk_size(section: &Section) -> Result<u64> {
     let size = section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)?;
     if size == 0 {
-        let message = format!("‹chunk_size› in {} must not be 0.", section.path());
+        let message = format!("‹chunk_size› in {} must not be 0.", section.bare());
         let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
         let error = Error::config(InvalidArgument, message).with_detail(detail);
         return Err(section.blame("chunkSizeInBytes", error));
@@ -159,8 +162,12 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     if dim > MAX_LABEL_CLASSES {
         let message =
             format!("Label dimension ({dim}) exceeds the maximum allowed value '{MAX_LABEL_CLASSES}d'\n");
-        let detail = format!("It is the number of classes, ‹classes› in '{}'.", stream.path());
-        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        let detail = format!(
+            "The number of classes, ‹classes› in {}, is {}. Expected at most {MAX_LABEL_CLASSES}.",
+            stream.place(),
+            signed(dim)
+        );
+        let error = Error::config(Runtime, message).as_cntk().with_detail(detail).in_stream(name);
         return Err(stream.blame(if stream.exists("labelDim") { "labelDim" } else { "dim" }, error));
     }
     let phone_boundaries = stream.parsed_or("phoneBoundaries", false)?;
@@ -173,7 +180,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     if phone_boundaries && binary {
         let message = "TODO: implement phoneBoundaries setting in Binary MLF deserializer.";
         let detail = "Binary labels do not say where phones begin; remove ‹phone_boundaries›.";
-        let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
+        let error = Error::config(Logic, message).as_cntk().with_detail(detail).in_stream(name);
         return Err(stream.blame("phoneBoundaries", error));
     }
     let ids = element::read_ids(stream, name)?;
@@ -237,10 +244,10 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
     };
     let fail = |message: String| {
         let error = Error::config(InvalidArgument, message).with_detail(format!(
-            "{} in '{}' is the odd number of frames of a sample, or two numbers, 'before:after', of its \
+            "{} in {} is the odd number of frames of a sample, or two numbers, 'before:after', of its \
              neighbours.",
             option::of_key(key),
-            stream.path()
+            stream.place()
         ));
         Err(stream.blame(key, error))
     };
@@ -262,8 +269,11 @@ pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result
             Ok(dim)
         }
         None => {
-            let detail = format!("'{}' needs a line '{} = ...'.", stream.path(), keys.join(" = ...' or '"));
-            Err(stream.blame_missing(keys[0], Error::config(InvalidArgument, missing).with_detail(detail)))
+            let detail = format!("{} has no {}.", stream.subject(), option::of_key(keys[0]));
+            Err(stream.blame_missing(
+                keys[0],
+                Error::config(InvalidArgument, missing).as_cntk().with_detail(detail),
+            ))
         }
     }
 }
@@ -274,10 +284,10 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
     if values.is_some_and(|values| values <= isize::MAX as u64 / 8) {
         return Ok(());
     }
-    let message = format!("The samples of '{}' are too large.", stream.path());
+    let message = format!("The samples of {} are too large.", stream.place());
     let detail = format!(
-        "‹dim› is {dim}, with {left} frames before and {right} after: one sample would not fit into the address space \
-         (a negative number wraps around)."
+        "‹dim› is {}, with {left} frames before and {right} after: one sample would not fit into the address space.",
+        signed(dim)
     );
     Err(stream.blame("dim", Error::config(Runtime, message).with_detail(detail)))
 }
@@ -292,7 +302,7 @@ fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
     }
     let paths = stream.array(key)?.paths();
     if paths.is_empty() {
-        let message = format!("'{key}' in '{}' names no file.", stream.path());
+        let message = format!("'{key}' in {} names no file.", stream.place());
         let error = Error::config(InvalidArgument, message).with_detail("Write the path of a file.");
         return Err(stream.blame(key, error));
     }
@@ -314,8 +324,8 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     }
     if !stream.exists_here("mlfFileList") {
         let message = "Either mlfFile or mlfFileList must exist in the reader configuration.";
-        let detail = format!("'{}' needs one of the two keys.", stream.path());
-        let error = Error::config(InvalidArgument, message).with_detail(detail);
+        let detail = format!("{} has neither 'mlfFile' nor 'mlfFileList'.", stream.subject());
+        let error = Error::config(InvalidArgument, message).as_cntk().with_detail(detail);
         return Err(stream.blame_missing("mlfFile", error));
     }
     if stream.finds_list("mlfFileList") {
@@ -330,10 +340,12 @@ fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
         let reason = reason.split(" (os error").next().unwrap_or_default();
         // CNTK's message.
         let message = format!("auto_file_ptr: error opening file '{list}': {reason}");
-        let error = Error::new(ErrorKind::Io, Runtime, message).with_detail(format!(
-            "'mlfFileList' in '{}' is the path of a file with one path in each line; several paths may be given there as \
+        let found = format!("The list '{list}' of label files cannot be opened: {reason}.");
+        let error = Error::new(ErrorKind::Io, Runtime, message).as_cntk().with_detail(found);
+        let error = error.with_detail(format!(
+            "'mlfFileList' in {} is the path of a file with one path in each line; several paths may be given there as \
              an array, '(a.mlf:b.mlf)', and a single one as 'mlfFile'.",
-            stream.path()
+            stream.place()
         ));
         stream.blame("mlfFileList", error)
     })?;

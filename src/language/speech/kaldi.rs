@@ -19,26 +19,26 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(&name);
         Err(stream.blame(key, error))
     };
-    let path = stream.path();
+    let (place, subject) = (stream.place(), stream.subject());
     let format = stream.text_or("format", "dense")?;
     let storage = if format.eq_ignore_ascii_case("dense") {
         Storage::Dense
     } else if format.eq_ignore_ascii_case("sparse") {
         Storage::SparseCsc
     } else {
-        let message = format!("‹format› in '{path}' is '{format}'.");
+        let message = format!("‹format› in {place} is '{format}'.");
         let detail =
             "Expected 'dense' for matrices of features, or 'sparse' for integer vectors of class numbers.";
         return refuse("format", message, detail);
     };
     let ids = element::read_ids(&stream, &name)?;
     if ids.is_some() && storage == Storage::Dense {
-        let message = format!("'{path}' has ‹ids› but is dense.");
+        let message = format!("{subject} has ‹ids› but is dense.");
         return refuse("ids", message, "Ids are class numbers: set ‹sparse›, or remove ‹ids›.");
     }
     let context = htk::read_context(&stream)?;
     if storage == Storage::SparseCsc && context != (0, 0) {
-        let message = format!("'{path}' has a ‹context›, which class numbers cannot have.");
+        let message = format!("{subject} has a ‹context›, which class numbers cannot have.");
         return refuse(
             "contextWindow",
             message,
@@ -50,7 +50,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     htk::check_dim(&stream, dim, context)?;
     let most = if storage == Storage::SparseCsc { LARGEST_SPARSE_DIM } else { u64::MAX };
     if dim == 0 || dim > most {
-        let message = format!("‹dim› in '{path}' is {dim}.");
+        let message = format!("‹dim› in {place} is {dim}.");
         return refuse(
             "dim",
             message,
@@ -64,8 +64,8 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         (false, true) => (stream.path_of("arkFile")?, false),
         (has_both, _) => {
             let message = match has_both {
-                true => format!("'{path}' has 'scpFile' and 'arkFile'."),
-                false => format!("'{path}' has neither 'scpFile' nor 'arkFile'."),
+                true => format!("{subject} has 'scpFile' and 'arkFile'."),
+                false => format!("{subject} has neither 'scpFile' nor 'arkFile'."),
             };
             return refuse(
                 "arkFile",

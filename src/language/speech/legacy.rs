@@ -92,8 +92,8 @@ fn find_streams(section: &Section) -> Result<(Vec<String>, Vec<String>)> {
     }
     if features.is_empty() {
         let message = "Network needs at least 1 feature specified.";
-        let detail = format!("'{}' has no section with an 'scpFile'.", section.path());
-        let error = Error::config(InvalidArgument, message).with_detail(detail);
+        let detail = format!("{} has no section with an 'scpFile'.", section.subject());
+        let error = Error::config(InvalidArgument, message).as_cntk().with_detail(detail);
         return Err(section.blame_whole(error));
     }
     Ok((features, labels))
@@ -104,10 +104,10 @@ fn find_streams(section: &Section) -> Result<(Vec<String>, Vec<String>)> {
 fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<Vec<u64>>)> {
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
-        let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
+        let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.").as_cntk();
         let error = error.with_detail(format!(
-            "'frameMode' is true in '{}' unless it says otherwise: set 'frameMode = false'.",
-            section.path()
+            "'frameMode' is true in {} unless it says otherwise: set 'frameMode = false'.",
+            section.place()
         ));
         return Err(section.blame("truncated", error));
     }
@@ -125,8 +125,8 @@ fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<
         Ok(lanes) if !lanes.is_empty() => Ok((packing, Some(lanes))),
         _ => {
             let message = format!(
-                "'nbruttsineachrecurrentiter' in '{}' must be numbers of parallel sequences.",
-                section.path()
+                "'nbruttsineachrecurrentiter' in {} must be numbers of parallel sequences.",
+                section.place()
             );
             let error = Error::config(InvalidArgument, message);
             let error = error.with_detail("They are at least 1, one for each epoch.");
@@ -138,7 +138,7 @@ fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<
 fn read_order(section: &Section, window: u64) -> Result<Order> {
     let method = section.text_or("readMethod", "blockRandomize")?;
     let refuse = |message: &str| {
-        let detail = format!("In '{}' it is '{method}'.", section.path());
+        let detail = format!("In {} it is '{method}'.", section.place());
         section.blame("readMethod", Error::config(InvalidArgument, message).with_detail(detail))
     };
     // CNTK's two comparisons: one is case-sensitive and the other is not.
@@ -154,7 +154,7 @@ fn read_order(section: &Section, window: u64) -> Result<Order> {
         let seed = section.get_or("randomizationSeed", 0)?;
         Ok(Order::Block { window: WindowSize::Samples(window), seed })
     } else {
-        let detail = format!("In '{}' it is '{method}'.", section.path());
+        let detail = format!("In {} it is '{method}'.", section.place());
         let error = Error::config(Runtime, "readMethod must be 'blockRandomize' or 'none'.");
         Err(section.blame("readMethod", error.with_detail(detail)))
     }
@@ -173,8 +173,8 @@ fn read_window(section: &Section) -> Result<u64> {
     } else {
         u64::from_value(&text).map_err(|error| {
             let error = error.with_detail(format!(
-                "'randomize' in '{}' is '{text}'. Expected 'auto', 'none' or the window in samples.",
-                section.path()
+                "'randomize' in {} is '{text}'. Expected 'auto', 'none' or the window in samples.",
+                section.place()
             ));
             section.blame("randomize", error)
         })
@@ -224,6 +224,6 @@ fn check_kind(stream: &Section, name: &str, kind: SpeechType) -> Result<()> {
     if found.eq_ignore_ascii_case(expected) {
         return Ok(());
     }
-    let detail = format!("In '{}' it is '{found}'.", stream.path());
+    let detail = format!("In {} it is '{found}'.", stream.place());
     Err(stream.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
 }

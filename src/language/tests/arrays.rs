@@ -41,9 +41,9 @@ fn keys_become_options_and_so_do_methods() {
 #[test]
 fn errors_name_what_is_missing() {
     for (inside, message) in [
-        ("lengths=n", "'unknown:deserializers[0]' has no 'input'."),
-        ("input=[]", "'unknown:deserializers[0]:input' has no 'file'."),
-        ("file=x;input=[x=[dim=1]]", "'unknown:deserializers[0]:input:x' has no 'file'."),
+        ("lengths=n", "'deserializers[0]' has no 'input'."),
+        ("input=[]", "'deserializers[0]:input' has no 'file'."),
+        ("file=x;input=[x=[dim=1]]", "'deserializers[0]:input:x' has no 'file'."),
         ("input=[x=[file=x]];chunkSizeInBytes=0", "‹array_chunk_size›"),
     ] {
         let error = arrays(inside).unwrap_err();
@@ -55,7 +55,7 @@ fn errors_name_what_is_missing() {
     assert_eq!((error.detail(), error.class()), (detail, I));
     assert_eq!(error.location().stream.as_deref(), Some("x"));
     let misspelt = arrays("inputs=[x=[file=x]]").unwrap_err();
-    assert!(misspelt.detail().ends_with("Is 'inputs' meant to be 'input'?"), "{misspelt}");
+    assert!(misspelt.detail().ends_with("'inputs' has no effect. Did you mean 'input'?"), "{misspelt}");
     assert_eq!(arrays("input=[x=[file=x]];lengths=\"\"").unwrap().lengths, None);
     let error = arrays("input=[x=[file=x;transforms=([type=Crop])]]").unwrap_err();
     assert!(error.to_string().contains("which its format does not take"), "{error}");

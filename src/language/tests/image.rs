@@ -592,7 +592,7 @@ fn draws_and_bytes_of_images() {
         ("x = [ transforms = () ] ; z = [ draw = true ] ; w = [ draw = true ]", "z"),
     ] {
         let error = native(&format!("{input} ; {labels}")).unwrap_err();
-        let message = format!("'unknown:deserializers[0]:input:{stream}' cannot be a stream of draws.");
+        let message = format!("'deserializers[0]:input:{stream}' cannot be a stream of draws.");
         assert_eq!((error.message(), error.class()), (&*message, I));
         assert_eq!(error.location().stream.as_deref(), Some(stream));
     }

@@ -105,7 +105,7 @@ fn broken_texts_are_explained() {
             3,
         ),
         (" a=", format!("The text ends after 'a ='. {empty}"), 2),
-        ("b=1; a= ;", empty.to_owned(), 6),
+        ("b=1; a= ;", format!("'a' has no value. {empty}"), 6),
     ] {
         let error = root(text).unwrap_err();
         assert_eq!((error.detail(), error.location().column), (&*detail, Some(column)), "{text}");

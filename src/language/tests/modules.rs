@@ -93,7 +93,10 @@ fn single_deserializers_and_transforms_of_images() {
     assert_eq!(section.log().unread("global"), ["The configuration key 'foo' in 'global' has no effect"]);
     let error = language::transform(&section, "crop").unwrap_err();
     let message = "Cannot create transformer. Please check the module and type in the configuration.";
-    assert_eq!((error.message(), error.detail()), (message, "The 'type' of 'global' is 'crop'."));
+    assert_eq!(
+        (error.message(), error.detail()),
+        (message, "There is no transform of the type 'crop', the 'type' of 'global'. Did you mean 'Crop'?")
+    );
 }
 
 #[test]
@@ -120,7 +123,9 @@ fn modules_have_two_names_and_a_library() {
     }
     for (module, name) in [("ImageReader", "KaldiDeserializer"), ("HTKDeserializers", "NumpyDeserializer")] {
         let error = check_type(module, name).err().expect("another module");
-        let detail = format!("The module was '{module}', the type '{name}'. Supported are the types '");
+        let detail = format!(
+            "The module '{module}' has no deserializer of the type '{name}'. Supported are the types '"
+        );
         assert!(error.detail().starts_with(&detail), "{error}");
     }
     let error = check_type("my.so", "A").err().expect("an unknown module");
@@ -197,7 +202,7 @@ fn levels_of_the_log_are_the_greater_of_two_keys() {
     assert_eq!(levels("traceLevel=-1;verbosity=2"), (u32::MAX, 2, u32::MAX));
     for key in ["verbosity", "traceLevel"] {
         let error = native_with(&format!("{key} = -1"), "").unwrap_err();
-        assert_eq!(error.message(), format!("The value of '{key}' in 'unknown' is negative."));
+        assert_eq!(error.message(), format!("The value of '{key}' in the configuration is negative."));
         assert_eq!(error.detail(), "Expected 0 (errors), 1 (warnings) or 2 (information).");
         assert_eq!(error.location().line, Some(1));
     }
@@ -208,7 +213,7 @@ fn keys_in_the_wrong_section_are_noted() {
     let noted = |reader: &str, element: &str| logged(|| _ = native_with(reader, element).unwrap());
     let line = |key: &str| {
         format!(
-            "Warning: The configuration key '{key}' in 'unknown:deserializers[0]' has no effect; it belongs beside 'deserializers' \
+            "Warning: The configuration key '{key}' in 'deserializers[0]' has no effect; it belongs beside 'deserializers' \
              (line 2 of the configuration)"
         )
     };
@@ -218,7 +223,7 @@ fn keys_in_the_wrong_section_are_noted() {
         let lines = logged(|| _ = from_text(&text).unwrap());
         assert!(lines.iter().all(|line| !line.contains("belongs beside")), "{lines:?}");
     }
-    let zero = "Warning: 'randomizationWindow = 0' in 'unknown' randomizes within chunks; for the data's own order set 'randomize = \
+    let zero = "Warning: 'randomizationWindow = 0' in the configuration randomizes within chunks; for the data's own order set 'randomize = \
                 false'";
     assert_eq!(noted("randomizationWindow = 0", ""), [zero]);
     assert_eq!(noted("randomizationWindow = 1 ; traceLevel = 1", ""), [""; 0]);
@@ -231,7 +236,7 @@ fn truncation_length_needs_truncation() {
     let message = "'truncationLength' has no effect, because 'truncated' is not set.";
     let error = native_with("truncationLength = 4", "").unwrap_err();
     assert_eq!((error.message(), error.class(), error.location().column), (message, I, Some(20)));
-    assert!(error.detail().contains("add 'truncated = true' to 'unknown'"), "{error}");
+    assert!(error.detail().contains("add 'truncated = true' to the configuration"), "{error}");
     for keys in ["truncationLength = 0", "truncationLength = x", "truncationLength = 4 ; truncated = false"] {
         assert_eq!(native_with(keys, "").unwrap().packing, Packing::Sequence, "{keys}");
     }
@@ -246,12 +251,13 @@ fn truncation_length_needs_truncation() {
 
 #[test]
 fn lists_of_deserializers_are_in_parentheses() {
-    let list = "'deserializers' is a list, which stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
+    let list = "A list stands in parentheses: deserializers = ( [ type = ... ] : [ type = ... ] ).";
     let error = native("deserializers = type").unwrap_err();
-    assert_eq!(error.message(), "'deserializers' in 'unknown' is not a list of sections.");
+    assert_eq!(error.message(), "'deserializers' in the configuration is not a list of sections.");
     assert_eq!((error.detail(), error.class(), error.location().column), (list, I, Some(17)));
     let none = "Could not find deserializers in the reader config.";
-    let needed = "'unknown' needs 'deserializers = ( [ type = ... ] : ... )' with at least one element.";
+    let needed =
+        "The configuration needs 'deserializers = ( [ type = ... ] : ... )' with at least one element.";
     for text in ["default", "\"\"", "()"] {
         let error = native(&format!("deserializers = {text}")).unwrap_err();
         assert_eq!((error.message(), error.detail()), (none, needed));
@@ -267,7 +273,8 @@ fn lists_of_deserializers_are_in_parentheses() {
     for text in ["deserializers = [\n a = 1 ]", "deserializers = {\n a = 1 }"] {
         let error = native(text).unwrap_err();
         assert_eq!(error.message(), missing.replace("input", "type"));
-        assert_eq!((error.detail(), error.location().line), (list, Some(1)));
+        let detail = format!("The value of 'deserializers' is a section, not a list. {list}");
+        assert_eq!((error.detail(), error.location().line), (&*detail, Some(1)));
     }
     let error = native("deserializers = (\n [ a = 1 ] )").unwrap_err();
     assert_eq!(error.message(), missing.replace("input", "type"));
@@ -292,7 +299,10 @@ fn variables_of_the_reader_are_replaced_in_its_deserializers() {
                  own section.";
     assert_eq!(missing.detail(), scope);
     let native = native(&text.replace("dir = a", "dri = a")).unwrap_err();
-    assert_eq!(native.detail(), scope.replace("; elements of arrays see only their own section", ""));
+    assert_eq!(
+        native.detail(),
+        scope.replace("; elements of arrays see only their own section", "").replace("unknown:", "")
+    );
 }
 
 fn with_users(text: &str, users: &[UserType<'_>]) -> Result<ReaderSettings> {
@@ -448,7 +458,7 @@ fn settings_follow_the_release_and_the_front_end() {
     assert_eq!((error.kind(), error.location().line), (ErrorKind::Config, None));
     let levels = Config::generated(&format!("traceLevel = -1 ; {reader}"), FrontEnd::Rust).unwrap();
     let error = levels.settings(ExtensionTypes::default()).unwrap_err();
-    assert_eq!(error.message(), "The value of 'trace_level' in 'ReaderOptions' is negative.");
+    assert_eq!(error.message(), "The value of 'trace_level' in ReaderOptions is negative.");
     let parsed: Config = "a = 1 ; a: 2".parse().unwrap();
     assert_eq!(parsed.section.raw("a"), Some("1"));
     assert!("a = [".parse::<Config>().is_err());

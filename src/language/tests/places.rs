@@ -17,7 +17,7 @@ fn place(text: &str) -> (u64, u64, String) {
     let rest: String = written.chars().skip(column as usize - 1).collect();
     assert_eq!(shown.chars().skip(at).collect::<String>(), rest, "{excerpt}");
     assert!(error.to_string().contains(&format!("line {line}, column {column}")), "{error}");
-    assert!(error.to_string().ends_with(&format!(")\n{excerpt}")), "{error}");
+    assert!(error.to_string().ends_with(&format!("\n{excerpt}")), "{error}");
     (line, column, rest)
 }
 

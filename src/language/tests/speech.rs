@@ -456,7 +456,7 @@ fn class_ids_of_kaldi_and_labels() {
     assert_eq!(kaldi("dim = 9 ; format = sparse ; ids = int32 ; padding = -1").unwrap().ids, ids);
     assert_eq!(kaldi("dim = 2147483647 ; format = sparse").unwrap().dim, 2_147_483_647);
     assert_eq!(kaldi("dim = 2147483648").unwrap().dim, 2_147_483_648);
-    let path = "unknown:deserializers[0]:input:x";
+    let path = "deserializers[0]:input:x";
     for (stream, message, detail) in [
         (
             "dim = 9 ; ids = int32",
@@ -466,7 +466,7 @@ fn class_ids_of_kaldi_and_labels() {
         (
             "dim = 0 ; format = sparse",
             format!("The value of 'dim' in '{path}' is 0."),
-            "Expected the number of values of a sample.",
+            "Expected the number of values of a sample, at least 1.",
         ),
         (
             "dim = 2147483648 ; format = sparse",
@@ -491,13 +491,14 @@ fn class_ids_of_kaldi_and_labels() {
     let error: Error = labels("labelDim = 65536").unwrap_err();
     assert_eq!(
         error.detail(),
-        "It is the number of classes, 'labelDim' in 'unknown:deserializers[1]:input:l'."
+        "The number of classes, 'labelDim' in 'deserializers[1]:input:l', is 65536. Expected at most 65535."
     );
     assert_eq!(error.location().column, Some(225));
     let error = labels("ids = int32 ; dim = 65536").unwrap_err();
     assert_eq!(error.location().column, Some(234));
     let error = labels("labelDin = 3").unwrap_err();
-    let detail = "'unknown:deserializers[1]:input:l' needs a line 'labelDim = ...' or 'dim = ...'. Is 'labelDin' meant to be 'labelDim'?";
+    let detail =
+        "'deserializers[1]:input:l' has no 'labelDim'. 'labelDin' has no effect. Did you mean 'labelDim'?";
     assert_eq!(error.detail(), detail);
 }
 
@@ -537,10 +538,7 @@ fn list_of_label_files_is_text() {
     std::fs::remove_file(&path).unwrap();
     let error = read().unwrap_err();
     assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Io);
-    assert!(
-        error.detail().contains("'mlfFileList' in 'unknown:deserializers[1]:input:labels' is the path"),
-        "{error}"
-    );
+    assert!(error.detail().contains("deserializers[1]:input:labels' is the path"), "{error}");
 }
 
 /// Keys that CNTK's API writes without effect are not reported in CNTK's place, but elsewhere they

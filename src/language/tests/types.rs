@@ -30,7 +30,7 @@ fn types_of_values() {
     let expected = format!("Expected one of the words {}.", all.join(", "));
     for (word, hint) in [("UNIT8", " Did you mean 'uint8'?"), ("half", "")] {
         let error = dense(word).unwrap_err();
-        let path = "unknown:deserializers[0]:input:x";
+        let path = "deserializers[0]:input:x";
         let message = format!("The value of '{path}:element' is '{word}', which is not a value type.");
         assert_eq!((error.message(), error.class()), (&*message, I));
         assert_eq!(error.detail(), format!("{expected}{hint}"));
@@ -87,7 +87,7 @@ fn ids_and_their_padding() {
     ] {
         assert_eq!(ids(keys).unwrap(), expected, "{keys}");
     }
-    let path = "unknown:deserializers[0]:input:x";
+    let path = "deserializers[0]:input:x";
     let word = format!("The value of '{path}:ids' is 'int8', which is not a value type.");
     let value = |word: &str| format!("The value of '{path}:padding' is '{word}'.");
     for (keys, message, detail) in [
@@ -123,22 +123,17 @@ fn ids_and_their_padding() {
 #[test]
 fn dimensions_that_are_no_sizes() {
     let dim = |format: &str, dim: &str| stream(&format!("dim = {dim} ; format = {format}"));
-    let path = "unknown:deserializers[0]:input:x";
+    let path = "deserializers[0]:input:x";
     let largest = isize::MAX as u64 / 8;
     assert_eq!(dim("dense", &largest.to_string()).unwrap().dim, largest);
     assert_eq!(dim("sparse", "2147483647").unwrap().dim, 2_147_483_647);
     let large = format!("Sample dimension ({}) for input 'x' is too large.", largest + 1);
     let zero = format!("The value of 'dim' in '{path}' is 0.");
-    let negative = format!("The value of 'dim' in '{path}' is negative.");
-    let many = format!("The value of 'dim' in '{path}' is too large.");
+    let negative = format!("The value of '{path}:dim' is negative: -1.");
+    let many = format!("The value of '{path}:dim' is too large: 99999999999999999999.");
     for (value, class, message, detail) in [
-        (
-            (largest + 1).to_string(),
-            R,
-            large,
-            "One sample would not fit into the address space; check 'dim' (a negative number wraps around).",
-        ),
-        ("0".into(), I, zero, "Expected the number of values of a sample."),
+        ((largest + 1).to_string(), R, large, "'dim' of the stream 'x' is 1152921504606846976. Expected"),
+        ("0".into(), I, zero, "Expected the number of values of a sample, at least 1."),
         ("-1".into(), I, negative, ""),
         ("99999999999999999999".into(), I, many, ""),
     ] {

@@ -107,7 +107,7 @@ fn missing_keys_have_a_likely_misspelling() {
     assert_eq!(log.misspelt("U", "FILE").as_deref(), Some("fiel"));
     assert_eq!((log.misspelt("u", "other"), log.misspelt("v", "file")), (None, None));
     let error = section.text("file").unwrap_err();
-    let detail = "The section 'u' needs a line 'file = ...' with a value that is not empty. Is 'fiel' meant to be 'file'?";
+    let detail = "'u' needs a line 'file = ...' with a value that is not empty. 'fiel' has no effect. Did you mean 'file'?";
     assert_eq!((error.detail(), error.location().line), (detail, Some(2)));
     // A key that was read is no misspelling.
     section.ignore(&["FIEL"]);
@@ -120,7 +120,10 @@ fn missing_keys_have_a_likely_misspelling() {
         values
     });
     let error = error.text("file").unwrap_err();
-    assert!(error.detail().ends_with("Is 'fiel' meant to be 'file'?") && error.location().line.is_none());
+    assert!(
+        error.detail().ends_with("'fiel' has no effect. Did you mean 'file'?")
+            && error.location().line.is_none()
+    );
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn elements_of_lists_have_the_names_of_their_types() {
     assert!(ReadLog::native().is_native() && python.is_native() && !ReadLog::default().is_native());
     // Their keys are reported with the list's.
     python.opened("CTFDeserializer (deserializer 2):input", [("formt", None)].into_iter());
-    let line = "The configuration key 'formt' in 'CTFDeserializer (deserializer 2):input' has no effect";
+    let line = "The option 'formt' in the streams of CTFDeserializer (deserializer 2) has no effect";
     assert_eq!(python.unread("reader"), [line]);
     assert_eq!(python.unread("reader:deserializers[1]"), [line]);
     assert_eq!(python.unread("reader:deserializers[0]"), [""; 0]);

@@ -104,7 +104,7 @@ fn variables_defined_too_far_inside_are_explained() {
     let error = choose(&native("m = default ; reader = [ k = $m$ ]"), "reader").unwrap_err();
     assert!(error.message() == missing && !error.detail().contains("defines it"), "{error}");
     let error = choose(&native("m = $m$ ; t = [ m = 1 ; reader = [ k = $m$ ] ]"), "t.reader").unwrap_err();
-    assert_eq!(error.message(), "The definition of variable m in u refers to itself.");
+    assert_eq!(error.message(), "The definition of variable m in 'u' refers to itself.");
     assert!(!error.detail().contains("defines it"), "{error}");
 }
 
@@ -166,7 +166,7 @@ fn section_that_describes_the_reader_is_chosen() {
     }
     let two = format!("readers = (r:s) ; r = [ {a} ] ; s = [ {b} ]");
     let error = file_of(&two).unwrap_err();
-    assert_eq!(error.message(), "unknown:readers names 2 readers; one is supported.");
+    assert_eq!(error.message(), "'readers' of the configuration names 2 readers; one is supported.");
     assert_eq!(error.detail(), "Name the section of one reader.");
     assert_eq!(error.location().column, Some(11));
     let message = "The configuration has several readers, and none is chosen.";
@@ -179,12 +179,8 @@ fn section_that_describes_the_reader_is_chosen() {
     assert_error(file_of("readerType = CNTKTextFormatReader ; x = [ reader = [ ] ]"), R, input);
     assert_error(file_of("deserializers = () ; reader = [ x = 1 ]"), I, nothing);
     // Keys are checked before the reader is opened.
-    assert_error(
-        file_of(&format!("reader = [ {a} ; 'k' = 1 ]")),
-        I,
-        "The key 'k' is in quotes in 'unknown:reader'.",
-    );
-    assert_error(file_of(&format!("{a} ; 'k' = 1")), I, "The key 'k' is in quotes in 'unknown'.");
+    assert_error(file_of(&format!("reader = [ {a} ; 'k' = 1 ]")), I, "The key 'k' is in quotes in 'reader'.");
+    assert_error(file_of(&format!("{a} ; 'k' = 1")), I, "The key 'k' is in quotes in the configuration.");
 }
 
 #[test]
@@ -200,7 +196,7 @@ fn configuration_with_added_deserializers_may_describe_none() {
     // No other section is searched for a reader.
     let several = "x = [ reader = [ readerType = X ] ; cvReader = [ readerType = X ] ]";
     assert_eq!(names(several).unwrap(), ["mine"]);
-    let message = "unknown describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
+    let message = "The configuration describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
                    deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.";
     let error = names(&text_reader("a")).unwrap_err();
     assert_eq!((error.message(), error.class()), (message, I));

@@ -32,7 +32,7 @@ pub enum Severity {
 pub struct Finding {
     /// How serious it is.
     pub severity: Severity,
-    /// Describes the problem, in CNTK's own words where CNTK has them.
+    /// Describes the problem.
     pub message: String,
     /// The expectation and the remedy, unless the message has them; may be empty.
     pub detail: String,
@@ -102,11 +102,11 @@ impl Finding {
 /// The finding that reading fails with this error.
 impl From<Error> for Finding {
     fn from(error: Error) -> Finding {
-        let (message, detail) = error.templates();
+        let (message, detail) = error.explained();
         Finding {
             severity: Severity::Error,
-            message: message.to_owned(),
-            detail: detail.to_owned(),
+            message,
+            detail,
             location: error.location().clone(),
             kind: Some(error.kind()),
         }

@@ -35,6 +35,12 @@ pub fn quoted(text: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Returns a size as its user wrote it: greater ones than any real size are negative numbers that
+/// were converted.
+pub fn signed(size: u64) -> String {
+    size.cast_signed().to_string()
+}
+
 /// Returns a whole message without hidden characters.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, Strictness::Message)

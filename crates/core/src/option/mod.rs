@@ -14,6 +14,10 @@ use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
 use table::{CLASSES, NAMED, Word};
 
+/// Names of a reader's options in messages, if they were not read from a text: of C, of Rust and C++,
+/// and of Python.
+const READER_OPTIONS: [&str; 3] = ["reader options", "ReaderOptions", "MinibatchSource"];
+
 /// Returns the template for an option, given its key in CNTK's language.
 pub fn of_key(key: &str) -> String {
     id_of(key).map_or_else(|| format!("'{key}'"), |id| format!("‹{id}›"))
@@ -22,6 +26,38 @@ pub fn of_key(key: &str) -> String {
 /// Returns the template for an option's value in a section: `'path:key'` in CNTK's language.
 pub fn at(path: &str, key: &str) -> String {
     format!("‹{path}:{key}›")
+}
+
+/// Returns the name of a section in messages, given its path: `global:reader:deserializers[0]` is
+/// `'reader:deserializers[0]'`, and `CtfDeserializer (deserializer 1):input:x`, of a front end
+/// without text, is `the stream 'x' of CtfDeserializer (deserializer 1)`.
+pub fn place_of(path: &str) -> String {
+    let (root, inner) = path.split_once(':').unwrap_or((path, ""));
+    if matches!(root, "global" | "unknown") {
+        return if inner.is_empty() { "the configuration".to_owned() } else { format!("'{inner}'") };
+    }
+    let is_of_builder = root.contains(" (deserializer ") || READER_OPTIONS.contains(&root);
+    if !is_of_builder {
+        return format!("'{path}'");
+    }
+    let Some((list, stream)) = inner.split_once(':') else {
+        return match inner {
+            "" => root.to_owned(),
+            "input" => format!("the streams of {root}"),
+            inner => format!("'{inner}' of {root}"),
+        };
+    };
+    if list != "input" {
+        return format!("'{inner}' of {root}");
+    }
+    // A name may contain a colon, but no option of a stream does.
+    match stream.rsplit_once(":transforms[").and_then(|(name, end)| Some((name, end.strip_suffix(']')?))) {
+        Some((name, number)) => {
+            let number = number.parse::<usize>().map_or_else(|_| number.to_owned(), |n| (n + 1).to_string());
+            format!("transform {number} of the stream '{name}' of {root}")
+        }
+        None => format!("the stream '{stream}' of {root}"),
+    }
 }
 
 /// Returns the id of a key in CNTK's language.
@@ -61,11 +97,17 @@ pub fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
 pub fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> String {
     let class = CLASSES.iter().find(|(own, ..)| own.eq_ignore_ascii_case(kind));
     let name = match (class, front_end) {
-        (None, _) | (_, FrontEnd::Configuration) => kind,
+        (None, _) | (_, FrontEnd::Configuration | FrontEnd::Cntk) => kind,
         (Some((_, class, _)), FrontEnd::Rust | FrontEnd::Cpp) => class,
         (Some((.., class)), FrontEnd::Python) => class,
     };
     format!("{name} (deserializer {number})")
+}
+
+/// Returns the type in CNTK's language of a deserializer, given its class in Rust, C++ or Python.
+pub fn type_of_class(class: &str) -> Option<&'static str> {
+    let is_meant = |name: &str| name.eq_ignore_ascii_case(class);
+    CLASSES.iter().find(|(_, rust, python)| is_meant(rust) || is_meant(python)).map(|(kind, ..)| *kind)
 }
 
 /// Returns the words for an id, in CNTK's language, Rust, C++ and Python.
@@ -95,17 +137,27 @@ pub enum FrontEnd {
     Cpp,
     /// The classes of the Python package.
     Python,
+    /// A host of CNTK's, in which this library stands in CNTK's place: CNTK's messages come first,
+    /// and its warnings precede its errors.
+    #[doc(hidden)]
+    Cntk,
 }
 
 impl FrontEnd {
     /// Returns the name of a reader's options in messages, if they were not read from a text.
     #[doc(hidden)]
     pub fn reader_options(self) -> &'static str {
+        let [configuration, builders, python] = READER_OPTIONS;
         match self {
-            FrontEnd::Configuration => "reader options",
-            FrontEnd::Rust | FrontEnd::Cpp => "ReaderOptions",
-            FrontEnd::Python => "MinibatchSource",
+            FrontEnd::Configuration | FrontEnd::Cntk => configuration,
+            FrontEnd::Rust | FrontEnd::Cpp => builders,
+            FrontEnd::Python => python,
         }
+    }
+
+    /// Returns whether the options are those of a text in CNTK's language.
+    pub fn has_text(self) -> bool {
+        matches!(self, FrontEnd::Configuration | FrontEnd::Cntk)
     }
 
     /// Replaces the option ids in a message by the words of this front end. Anything else stays
@@ -133,15 +185,20 @@ impl FrontEnd {
     /// Returns the word for an option, or for setting it to a value.
     fn name(self, id: &str, value: Option<&str>) -> Option<String> {
         if let Some((path, key)) = id.rsplit_once(':') {
-            let id = id_of(key).filter(|_| self != FrontEnd::Configuration);
+            let id = id_of(key).filter(|_| !self.has_text());
             let word = id.and_then(|id| self.name(id, None));
-            return Some(
-                word.map_or_else(|| format!("'{path}:{key}'"), |word| format!("{word} in '{path}'")),
-            );
+            return Some(match (word, place_of(path)) {
+                (Some(word), place) => format!("{word} in {place}"),
+                (None, place) if place == "the configuration" => format!("'{key}'"),
+                (None, place) => match place.strip_prefix('\'').and_then(|place| place.strip_suffix('\'')) {
+                    Some(path) => format!("'{path}:{key}'"),
+                    None => format!("'{key}' in {place}"),
+                },
+            });
         }
         let [configuration, rust, cpp, python] = words_of(id)?;
         let word = match self {
-            FrontEnd::Configuration => configuration,
+            FrontEnd::Configuration | FrontEnd::Cntk => configuration,
             FrontEnd::Rust => rust,
             FrontEnd::Cpp => cpp,
             FrontEnd::Python => python,

@@ -59,6 +59,7 @@ pub const NAMED: &[Named] = &[
     row("a_deserializer", Phrase("an element to 'deserializers'"), Phrase("a deserializer to the builder"), Phrase("a deserializer to the list"), Phrase("a deserializer to the list")),
     row("table_reader", Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("'from_csv' or 'from_arrays'")),
     row("columns_reader", Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("a deserializer of your own"), Phrase("pandas or pyarrow and 'from_table'")),
+    row("listing_method", Phrase("the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, `GetSequences` in C++, `get_sequences` in Python"), Phrase("the method `sequences`, which lists them"), Phrase("the method `GetSequences`, which lists them"), Phrase("the method `get_sequences`, which lists them")),
     // Of one stream.
     row("dense", Fixed("format = \"dense\""), Method("dense"), Method("Dense"), Fixed("is_sparse=False")),
     row("sparse", Fixed("format = \"sparse\""), Method("sparse"), Method("Sparse"), Fixed("is_sparse=True")),

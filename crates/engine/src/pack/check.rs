@@ -108,8 +108,13 @@ pub(super) fn ascending(offsets: &[u32]) -> Result<()> {
 /// Returns CNTK 2.7's error for a sequence without samples in this stream.
 pub(super) fn empty_sequence(stream: &str) -> Error {
     let message = "AddSequence: Sequences must be a least one frame long.";
-    let detail = "The sequence has no sample in this stream: add one, or leave the sequence out.";
-    Error::new(ErrorKind::Data, ExceptionClass::Logic, message).with_detail(detail).in_stream(stream)
+    let found = format!("A sequence has no sample in the stream '{stream}'.");
+    let detail = "Add one, or leave the sequence out.";
+    Error::new(ErrorKind::Data, ExceptionClass::Logic, message)
+        .as_cntk()
+        .with_detail(found)
+        .with_detail(detail)
+        .in_stream(stream)
 }
 
 #[cfg(test)]

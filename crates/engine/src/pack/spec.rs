@@ -268,7 +268,7 @@ impl PackSpec {
             if self.frames && view.samples != 1 && !info.is_binary {
                 let message =
                     format!("Detected a non-frame sequence of size {} in frame mode.", view.samples);
-                return of_sequence(Error::data(message));
+                return of_sequence(Error::data(message).as_cntk());
             }
             if view.samples == 0 {
                 return of_sequence(check::empty_sequence(&info.name));

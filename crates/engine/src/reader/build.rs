@@ -164,7 +164,8 @@ pub fn compose(
             let message =
                 "Expected input to contain samples, but the number of successfully read samples was 0.";
             let detail = "Its sequences have no samples, or there are none: check the file, and the warnings about it.";
-            return Err(Error::data(message).with_detail(detail).in_file(first.name()));
+            let error = Error::data(message).as_cntk().with_detail("The data have no samples.");
+            return Err(error.with_detail(detail).in_file(first.name()));
         }
     }
     Ok(deserializer)

@@ -434,10 +434,17 @@ pub(super) fn too_many_invalid(count: u64, tolerated: u64) -> Error {
     let message = format!(
         "Number of invalid sequences '{count}' in the input exceeded the specified maximum number '{tolerated}'"
     );
+    let found = match count {
+        1 => format!("1 sequence is invalid, and ‹max_errors› of the reader is {tolerated}."),
+        _ => format!("{count} sequences are invalid, and ‹max_errors› of the reader is {tolerated}."),
+    };
     let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
                   The warnings above name them, and a check of the data lists all of them. Fix the data, or set ‹max_errors› of the reader \
                   to the number of invalid sequences to tolerate.";
-    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
+    Error::new(ErrorKind::Data, ExceptionClass::Runtime, message)
+        .as_cntk()
+        .with_detail(found)
+        .with_detail(detail)
 }
 
 impl Epoch {

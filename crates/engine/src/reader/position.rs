@@ -3,6 +3,7 @@
 use crate::randomize::Position;
 use crate::randomize::local::LocalPosition;
 use cntk_reader_core::error::ExceptionClass;
+use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
 /// CNTK's name for the only entry in the state of a reader whose sequences are known in advance.
@@ -79,12 +80,36 @@ impl ReaderPosition {
 
 const EXPECTED: &str = "Expected the names and numbers in the state of a reader with these options.";
 
+/// Describes a state that lacks a name: it may be of the other kind of timeline, or no state at all.
+fn lacking(state: &[(&str, u64)], key: &str) -> String {
+    let is_local = LOCAL_KEYS.iter().any(|local| find(state, local).is_some());
+    let is_global = find(state, POSITION_KEY).is_some();
+    match (is_local, is_global, state) {
+        (true, ..) if key == POSITION_KEY => {
+            "The state is of a reader whose chunks list their sequences only when they are loaded, but this reader \
+             knows its sequences in advance."
+                .to_owned()
+        }
+        (false, true, _) => "The state is of a reader that knows its sequences in advance, but the chunks of this \
+                             reader list their sequences only when they are loaded."
+            .to_owned(),
+        (.., []) => "The state is empty.".to_owned(),
+        _ => {
+            let names: Vec<String> = state.iter().take(5).map(|(name, _)| format!("'{}'", quoted(name.as_bytes()))).collect();
+            format!("The state has no '{key}', but only {}.", names.join(", "))
+        }
+    }
+}
+
 /// Returns the position in samples in CNTK's state.
 pub(super) fn samples_of(state: &[(&str, u64)]) -> Result<u64> {
     find(state, POSITION_KEY).ok_or_else(|| {
         // CNTK 2.7's words.
         let message = format!("Checkpoint misses required field {POSITION_KEY}");
-        Error::checkpoint(ExceptionClass::InvalidArgument, message).with_detail(EXPECTED)
+        Error::checkpoint(ExceptionClass::InvalidArgument, message)
+            .as_cntk()
+            .with_detail(lacking(state, POSITION_KEY))
+            .with_detail(EXPECTED)
     })
 }
 
@@ -94,7 +119,10 @@ pub(super) fn local_position_of(state: &[(&str, u64)], window: [&str; 2]) -> Res
         find(state, key).ok_or_else(|| {
             // CNTK 2.7's words.
             let message = format!("The required key '{key}' was not found in the checkpoint");
-            Error::checkpoint(ExceptionClass::Runtime, message).with_detail(EXPECTED)
+            Error::checkpoint(ExceptionClass::Runtime, message)
+                .as_cntk()
+                .with_detail(lacking(state, key))
+                .with_detail(EXPECTED)
         })
     };
     let [sweeps, samples, entries] = LOCAL_KEYS;

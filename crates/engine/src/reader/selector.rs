@@ -249,8 +249,17 @@ impl TimelineSource {
             (TimelineSource::Local(timeline, _), ReaderPosition::Local(position)) => {
                 timeline.resume(position)
             }
-            _ => {
-                let message = "The checkpoint is for a different kind of timeline.";
+            (own, _) => {
+                let message = match own {
+                    TimelineSource::Global(..) => {
+                        "The checkpoint is of a reader whose chunks list their sequences only when they are loaded, but \
+                         this reader knows its sequences in advance."
+                    }
+                    TimelineSource::Local(..) => {
+                        "The checkpoint is of a reader that knows its sequences in advance, but the chunks of this reader \
+                         list their sequences only when they are loaded."
+                    }
+                };
                 let detail = "Restore it with the original data and options.";
                 Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
             }

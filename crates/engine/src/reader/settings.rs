@@ -71,7 +71,7 @@ impl ReaderSettings {
     pub fn speak(&mut self, front_end: FrontEnd) {
         self.front_end = front_end;
         self.deserializers.iter_mut().for_each(|one| one.speak(front_end));
-        if front_end != FrontEnd::Configuration {
+        if !front_end.has_text() {
             self.packing_key = Written::default();
             self.descriptions.clear();
         }

@@ -114,14 +114,16 @@ impl Map {
                 "Invalid map file format, must contain 2 or 3 tab-delimited columns, line {number} in file {file}."
             );
             let detail = "Expected a path, a tab and a class number, with or without a key and a tab before them.";
-            Error::data(message).with_detail(found(line)).with_detail(detail)
+            let what = format!("A line of the map has no tab. {}", found(line));
+            Error::data(message).as_cntk().with_detail(what).with_detail(detail)
         })?;
         // CNTK 2.7 says "second column" even if it is the third.
         let label_error = || {
             let message =
                 format!("Cannot parse label value on line {number}, second column, in file {file}.");
             let detail = "The last of its columns must be the number of the image's class.";
-            Error::data(message).with_detail(found(label)).with_detail(detail)
+            let what = format!("The class of an image is not a number. {}", found(label));
+            Error::data(message).as_cntk().with_detail(what).with_detail(detail)
         };
         let CNumber::Value(class) = unsigned(label) else { return Err(label_error()) };
         let class = u32::try_from(class).ok().filter(|&class| class < label_dim).ok_or_else(|| {
@@ -131,7 +133,11 @@ impl Map {
                  Line {number} in file {file}."
             );
             let detail = "Classes count from 0, and ‹classes› is their number: set it, or correct the line.";
-            Error::data(message).with_detail(found(label)).with_detail(detail)
+            let what = format!(
+                "The image '{path}' has the class {}, but ‹classes› is {label_dim}.",
+                quoted(label)
+            );
+            Error::data(message).as_cntk().with_detail(what).with_detail(detail)
         })?;
         let length = u32::try_from(path.len()).map_err(|_| {
             Error::data("The path is too long.")

@@ -148,7 +148,7 @@ impl Members {
         if let Some((line, detail)) = first_lacking {
             let message =
                 "Cannot retrieve image data for some sequences. For more detail, please see the log file.";
-            let error = Error::data(message).with_detail(detail).in_file(map.file());
+            let error = Error::data(message).as_cntk().with_detail(detail).in_file(map.file());
             return Err(error.in_line(u64::from(line) + 1).with_detail(format!(
                 "{lacking} lines of the map name images that are missing from their zip file or cannot be read. The name after \
                  '@' and one more character must match the zip file's directory. With ‹max_errors› above 0, such \
@@ -287,7 +287,10 @@ const AT_SIGN: &str = "A path with '@' names a zip file before the first '@', an
 
 fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String, as_cntk: bool) -> Result<Directory> {
     let not_a_zip = |error: &dyn std::fmt::Display| {
-        Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(AT_SIGN)
+        Error::data(refused("Not a zip archive"))
+            .as_cntk()
+            .with_detail(format!("'{}' is not a zip file: {error}.", file.path()))
+            .with_detail(AT_SIGN)
     };
     let mut buffer = room::zeroed(RECOMMENDED_BUFFER_SIZE, room::FILE)?;
     let size = file.size()?;

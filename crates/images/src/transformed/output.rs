@@ -88,7 +88,9 @@ impl Output {
                         first.shape(),
                         after.shape()
                     );
-                    return Err(Error::data(format!("{message} '{}'.", target.name)).with_detail(found));
+                    return Err(Error::data(format!("{message} '{}'.", target.name))
+                        .as_cntk()
+                        .with_detail(found));
                 }
                 _ => self.after = Some(after),
             }

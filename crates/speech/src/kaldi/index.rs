@@ -88,7 +88,7 @@ impl Index {
         }
         if entries.is_empty() {
             let detail = "The file has no utterances, or each of them is empty or longer than ‹max_sequence_size›. Check that this is the intended file.";
-            let error = Error::data("KaldiDeserializer: No utterances to process.");
+            let error = Error::data("KaldiDeserializer: No utterances to process.").as_cntk();
             return Err(error.with_detail(detail).in_file(&options.file));
         }
         let mut keys = room::with_capacity(entries.len(), room::INDEX)?;

@@ -18,6 +18,12 @@ pub fn parse(line: &[u8]) -> Result<Line<'_>> {
     let line = line.trim_ascii();
     let (key, object) = match line.iter().position(u8::is_ascii_whitespace) {
         Some(end) => (&line[..end], line[end..].trim_ascii()),
+        None if line.contains(&b'=') => {
+            return Err(malformed(
+                "It has no blank between key and path, but '=': it looks like a line of an HTK script.",
+            )
+            .with_detail("A script with lines 'key=path[first,last]' is read by a ‹htk_type›."));
+        }
         None => return Err(malformed("It has no path.")),
     };
     let object =

@@ -348,7 +348,7 @@ fn errors_have_a_location() {
         assert_eq!((place.line, place.key.as_deref()), (line, key), "{name}: {error}");
     }
     let error = open(&options("tests/kaldi/float.ark", 4)).err().expect("an error");
-    assert!(error.to_string().contains("5 values in a frame. 'dim' of the stream 'x' is 4."), "{error}");
+    assert!(error.to_string().contains("'dim' of the stream 'x' is 4."), "{error}");
     assert!(open(&labels("tests/kaldi/float.ark", 4)).is_err());
     let error = open(&labels(&path(&folder, "far.scp"), 4)).err().expect("an error");
     assert!(error.to_string().contains("ends where an object was expected"), "{error}");

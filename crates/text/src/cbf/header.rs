@@ -265,10 +265,13 @@ impl<'a> Input<'a> {
                 self.file.path()
             ));
             let detail = format!(
-                "The last eight bytes of the file have to be the offset of its header, {PROLOGUE} to {trailer}: the file is \
-                 not complete. Write or copy it again."
+                "The last eight bytes of a file are the offset of its header, here {PROLOGUE} to {trailer}. Write or copy the \
+                 file again."
             );
-            return Err(error.with_detail(detail));
+            return Err(error
+                .as_cntk()
+                .with_detail("The file is not complete: its header is missing.")
+                .with_detail(detail));
         };
         self.end = trailer;
         self.seek(header);

@@ -71,7 +71,7 @@ pub(super) fn of_missing_name(file: &DataFile, rules: &Rules, stream: usize) -> 
 }
 
 /// Returns advice on a line that has no sample of any stream.
-fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> String {
+pub(super) fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> String {
     let text = read(file, offset, OF_LINE);
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let samples = line.trim_ascii_start();
@@ -97,6 +97,13 @@ fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> Strin
         "The streams that are read have samples named {}; the line has {listed}.{suggested}",
         of_streams.join(", ")
     )
+}
+
+/// Returns the offset at which the line of `offset` begins.
+pub(super) fn start_of_line(file: &DataFile, offset: u64) -> u64 {
+    let start = offset.saturating_sub(OF_LINE as u64);
+    let before = read(file, start, (offset - start) as usize);
+    memchr::memrchr(b'\n', &before).map_or(start, |end| start + end as u64 + 1)
 }
 
 /// Returns advice on a missing name: the character before `offset` may have ended the sample.
@@ -153,10 +160,16 @@ fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, S
     let usable = |name: &&String| name.is_ascii();
     let mut advice = String::new();
     if let Some(example) = meant.as_ref().or(found.iter().find(usable)).filter(usable) {
-        advice = format!(
-            " Write one of them as the stream's name, or as its alias: ‹alias = \"{example}\"›. Upper and \
-             lower case differ."
-        );
+        advice = match *rule.alias == *rule.name.as_bytes() {
+            true => format!(
+                " Write one of them as the stream's name, or as its alias: ‹alias = \"{example}\"›. Upper and lower \
+                 case differ."
+            ),
+            false => format!(
+                " Correct the alias of the stream '{}': ‹alias = \"{example}\"›. Upper and lower case differ.",
+                rule.name
+            ),
+        };
     }
     if !found.iter().all(|name| name.is_ascii()) {
         advice.push_str(" Names with characters beyond ASCII cannot be read: rename these in the file.");

@@ -7,6 +7,7 @@ use super::{TextFile, advice, unusual};
 use crate::ctf::MAX_ERRORS;
 use crate::ctf::index::SequenceSpan;
 use crate::ctf::parse::collect::Note;
+use crate::ctf::parse::fold::fold;
 use crate::ctf::parse::output::Column;
 use crate::ctf::parse::report::{Cause, Report};
 use crate::ctf::parse::rules::{StreamRule, ends_name};
@@ -150,8 +151,7 @@ impl TextFile {
                 (text.get(FRONT..FRONT + length).unwrap_or_default(), start),
             );
             Ok(ChunkCheck {
-                findings: collected
-                    .notes
+                findings: fold(collected.notes)
                     .iter()
                     .take(most)
                     .map(|note| self.finding(&report, note, id, &sequences))
@@ -262,8 +262,17 @@ impl TextFile {
         finding
     }
 
-    /// If the whole file lacks samples of a stream, says so at the first sequence that lacks them.
+    /// If the whole file lacks samples of a stream, says so at the first sequence that lacks them,
+    /// and lists the names of the first line without samples.
     fn explain_missing_names(&self, file: &DataFile, findings: &mut [Finding]) {
+        let is_empty = |finding: &&mut Finding| finding.detail == Cause::EmptyLine.remedy();
+        if let Some(first) = findings.iter_mut().find(is_empty) {
+            let start = advice::start_of_line(file, first.location.offset.unwrap_or(0));
+            let advice = advice::of_line_without_samples(file, &self.rules, start);
+            if !advice.is_empty() {
+                first.detail = advice;
+            }
+        }
         for (number, stream) in self.rules.streams.iter().enumerate() {
             let lacks = |finding: &&mut Finding| {
                 finding.detail == NEEDS_SAMPLE && finding.location.stream.as_ref() == Some(&stream.name)

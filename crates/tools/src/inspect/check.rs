@@ -16,8 +16,10 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::{self, carried};
 use cntk_reader_core::runtime::helpers::Helpers;
 use cntk_reader_core::sequence::ChunkId;
+use cntk_reader_engine::compose::bundle::check_names;
 use cntk_reader_text::ctf::index::faults;
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -128,7 +130,12 @@ impl Inspector {
             text_ids: 0,
             repeats: Vec::new(),
             notes: Vec::new(),
+            with_errors: HashSet::new(),
         };
+        let streams: Vec<_> = self.members().iter().flat_map(InspectedMember::streams).cloned().collect();
+        if let Err(error) = check_names(&streams) {
+            run.report([Finding::from(error)]);
+        }
         for (number, member) in self.members().iter().enumerate() {
             let streams = vec![StreamStatistics::default(); member.streams().len()];
             run.summary.streams.push(streams);
@@ -172,7 +179,9 @@ impl Inspector {
         let is_first = options.part.is_none_or(|part| part.number() == 1);
         if options.join && is_first && !run.ended {
             join::compare(self, &mut |finding| {
-                run.report([finding]);
+                if !finding.location.key.as_ref().is_some_and(|key| run.with_errors.contains(key)) {
+                    run.report([finding]);
+                }
                 if run.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
         }
@@ -288,7 +297,12 @@ struct CheckRun<'a> {
     repeats: Vec<Option<(Finding, u64)>>,
     /// Counted notes of the current deserializer, reported at its end.
     notes: Vec<CountedNote>,
+    /// Keys of sequences with errors, up to a limit: other lengths follow from these.
+    with_errors: HashSet<String>,
 }
+
+/// Maximum number of sequences with errors that are remembered.
+const MOST_WITH_ERRORS: usize = 100_000;
 
 impl CheckRun<'_> {
     /// The number of findings that may still be reported.
@@ -302,6 +316,11 @@ impl CheckRun<'_> {
         for finding in findings {
             if self.ended {
                 return;
+            }
+            if let (Severity::Error, Some(key)) = (finding.severity, &finding.location.key)
+                && self.with_errors.len() < MOST_WITH_ERRORS
+            {
+                self.with_errors.insert(key.clone());
             }
             match finding.severity {
                 Severity::Error => self.summary.errors += 1,

@@ -127,10 +127,11 @@ fn look_at(
         && let Some(error) = chunk.failure(number, id.index)
     {
         check.push(error.into(), most);
-    } else if let Some((_, stream)) = invalid {
+    } else if let Some((number, stream)) = invalid {
         let message =
             "The sequence is invalid: it is left out, and counts against the reader's ‹max_errors›.";
         let mut finding = Finding::new(Severity::Error, message);
+        finding.location = source.diagnostics().location(id, number);
         finding.location.stream = Some(stream.name.clone());
         finding.location.key = key_text(source, id, corpus);
         check.push(finding, most);

@@ -86,8 +86,8 @@ fn keys_of_the_language_find_their_options() {
     assert_eq!(of_key("MAXERRORS"), "‹max_errors›");
     assert_eq!(of_key("other"), "'other'");
     let text = format!("{} and {}.", at("global:reader", "dim"), at("x", "other"));
-    assert_eq!(FrontEnd::Configuration.say(&text), "'global:reader:dim' and 'x:other'.");
-    assert_eq!(FrontEnd::Python.say(&text), "'shape' in 'global:reader' and 'x:other'.");
+    assert_eq!(FrontEnd::Configuration.say(&text), "'reader:dim' and 'x:other'.");
+    assert_eq!(FrontEnd::Python.say(&text), "'shape' in 'reader' and 'x:other'.");
 }
 
 /// CNTK's own messages.

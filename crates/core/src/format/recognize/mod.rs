@@ -194,6 +194,9 @@ impl FileFormat {
             FileFormat::Gzip | FileFormat::Zstd if is_unpacked => {
                 "It was compressed twice: decompress it once (gunzip, or zstd -d), and keep the ending of its name."
             }
+            FileFormat::Gzip if path.ends_with(".tgz") || path.contains(".tar.") => {
+                "It is an archive of files: unpack it first (tar -xf FILE), and name the files in it."
+            }
             _ => self.remedy(),
         }
     }

@@ -74,6 +74,8 @@ pub(super) struct LoadedChunk {
     held: Held,
     /// Its threads return arrays to the user.
     loader: Arc<Loader>,
+    /// Its number, for messages.
+    number: ChunkId,
     /// Number of streams of the deserializer.
     streams: usize,
     sequences: u32,
@@ -150,6 +152,7 @@ impl LoadedChunk {
             data,
             held: loader.hold(arrays + lists),
             loader: Arc::clone(loader),
+            number,
             streams: streams.len(),
             sequences: listed.count,
             lengths: listed.lengths,
@@ -196,8 +199,10 @@ impl LeafChunk for LoadedChunk {
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
         match &self.data {
-            Data::Source(source) => parts
-                .add(first, self.streams, |used| call("fetching a sequence", || source.fetch(index, used))),
+            Data::Source(source) => parts.add(first, self.streams, |used| {
+                let what = format_args!("fetching sequence {index} of chunk {}", self.number);
+                call(what, || source.fetch(index, used))
+            }),
             Data::Arrays(_) | Data::None => Ok(()),
         }
     }

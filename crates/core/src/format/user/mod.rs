@@ -49,7 +49,7 @@ use crate::format::{AnyDeserializer, ChunkInfo};
 use crate::runtime::exit;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
 use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -239,19 +239,28 @@ fn start_loader(user: &dyn UserDeserializer) -> Result<Arc<Loader>> {
 }
 
 /// Runs user code; a panic becomes an error. Refused once the process is exiting.
-fn call<R>(what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+fn call<R>(what: impl fmt::Display, work: impl FnOnce() -> Result<R>) -> Result<R> {
     let Some(_inside) = exit::enter() else {
         return Err(exit::refusal("no user's deserializer is called any more"));
     };
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("unknown cause");
         Err(wrong(format!("The user's deserializer panicked {what}: {text}")))
+    });
+    outcome.map_err(|error| match error.kind() {
+        ErrorKind::User | ErrorKind::Data if !error.message().to_ascii_lowercase().contains(BY_USERS) => {
+            error.with_detail(format!("The user's deserializer failed {what}."))
+        }
+        _ => error,
     })
 }
+
+/// Words of messages that already say which code has failed.
+const BY_USERS: &str = "the user's deserializer";
 
 /// The error of user code that returned something invalid.
 fn wrong(message: impl Into<String>) -> Error {

@@ -8,6 +8,7 @@ use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::error::ExceptionClass;
 use cntk_reader_core::format::{ChunkInfo, Deserializer, InFrameMode};
 use cntk_reader_core::memory::room;
+use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::{self, carried};
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::sequence::{ChunkId, SequenceId};
@@ -139,9 +140,10 @@ impl Join {
         };
         if primary.deserializer.chunks().is_empty() {
             let message = "Driving deserializer should at least provide one chunk.";
-            let detail =
-                "The first deserializer has no sequences: check its file, and the warnings about it.";
-            return Err(Error::data(message).with_detail(detail).in_file(&primary.name));
+            let detail = "Check its file, and the warnings about it.";
+            let error =
+                Error::data(message).as_cntk().with_detail("The first deserializer has no sequences.");
+            return Err(error.with_detail(detail).in_file(&primary.name));
         }
         secondaries.iter().try_for_each(|secondary| secondary.deserializer.prepare_to_find())?;
 
@@ -172,10 +174,13 @@ impl Join {
                 join.chunks.push(chunk);
             }
         }
-        report(&join, members, &misfits, options)?;
+        // The error below names the sequences, too.
+        if !join.infos.is_empty() || options.log.front_end == FrontEnd::Cntk {
+            report(&join, members, &misfits, options)?;
+        }
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
-            let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
+            let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).as_cntk();
             let detail = "Sequences that belong together need equal keys: numbers, or text with ‹numeric_keys = false›.";
             let found = without_partner(members, &misfits, options);
             return Err(error.with_detail(found).with_detail(detail).in_file(&primary.name));

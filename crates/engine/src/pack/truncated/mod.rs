@@ -187,13 +187,12 @@ impl TruncatedPacker {
                 _ => None,
             }
         });
-        Error::data(message).with_detail(format!(
-            "{} ‹truncated› cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
+        Error::data(message).as_cntk().with_detail(explain::lengths(lengths)).with_detail(
+            "‹truncated› cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
              for many words, remove ‹truncation›: whole sequences are then packed, each stream in its own \
              layout, and ‹defines_minibatch_size = true› selects the stream whose samples the minibatch size counts. Otherwise make \
              the lengths equal: write a label for each sample.",
-            explain::lengths(lengths)
-        ))
+        )
     }
 
     /// Writes one lane of the minibatch: records to the first stream's layout, samples to the dense

@@ -299,7 +299,9 @@ fn checkpoint_of_another_kind_of_timeline_is_rejected() {
     let mut reader = started(&source, &settings(), Epoch::sweeps(2).minibatch_size(5));
     let error = reader.change(|pipeline| pipeline.resume(&Progress { position, ..Progress::default() }));
     let error = error.expect_err("another kind");
-    assert_eq!(error.message(), "The checkpoint is for a different kind of timeline.");
+    let message = "The checkpoint is of a reader whose chunks list their sequences only when they are loaded, but this \
+                   reader knows its sequences in advance.";
+    assert_eq!(error.message(), message);
 }
 
 #[test]

@@ -165,6 +165,7 @@ fn explain_keys(error: Error, first: &[u8], corpus: &Corpus) -> Error {
         return error;
     };
     let mut explained = Error::data(error.message())
+        .as_cntk()
         .with_detail(detail)
         .in_file(error.location().file.as_deref().unwrap_or_default());
     if let Some(line) = error.location().line {

@@ -418,7 +418,7 @@ impl Stage {
                     options.width, options.height, options.channels
                 );
                 let class = cntk_reader_core::ExceptionClass::Runtime;
-                return Err(Error::config(class, "Invalid image dimensions.").with_detail(detail));
+                return Err(Error::config(class, "Invalid image dimensions.").as_cntk().with_detail(detail));
             }
             TransformOptions::Scale(options) => Stage::Scale(options.clone()),
             TransformOptions::Mean(file) => Stage::Mean(file.as_deref().map(Mean::open).transpose()?),
@@ -435,9 +435,9 @@ impl Stage {
                     let detail = format!(
                         "No transform is registered under the name '{name}'; register it before the reader is opened."
                     );
-                    return Err(
-                        Error::config(cntk_reader_core::ExceptionClass::Runtime, message).with_detail(detail)
-                    );
+                    return Err(Error::config(cntk_reader_core::ExceptionClass::Runtime, message)
+                        .as_cntk()
+                        .with_detail(detail));
                 };
                 Stage::User { name: name.clone(), transform: Arc::clone(transform), seed: options.seed }
             }
@@ -553,9 +553,9 @@ impl Stage {
             Stage::Transpose => "Currently Transpose transform only works with images.",
             _ => "Unexpected sequence provided",
         };
-        let detail = "An image transform was found after Transpose or Cast, whose results are not images. Put these two at the end \
-                      of the transforms.";
-        Error::data(message).with_detail(detail)
+        let found = "An image transform was found after Transpose or Cast, whose results are not images.";
+        let detail = "Put these two at the end of the transforms.";
+        Error::data(message).as_cntk().with_detail(found).with_detail(detail)
     }
 }
 

@@ -248,8 +248,8 @@ fn read_task(
 /// Returns the error for a file that differs from the chunk's first file.
 fn mixed(shared: &FeatureSet, position: usize, file: &HtkFile, first: &header::Facts) -> Error {
     let (path, own) = (file.file.path(), &file.header.facts);
-    let error = Error::data(format!("setkind: inconsistent feature kind for file '{path}'")).with_detail(format!(
-        "It has features of kind '{}' with {} values a frame and a sample period of {}; the first file of its chunk has \
+    let error = Error::data(format!("setkind: inconsistent feature kind for file '{path}'")).as_cntk().with_detail(format!(
+        "The file has features of kind '{}' with {} values a frame and a sample period of {}; the first file of its chunk has \
          kind '{}', {} values and a period of {}. Read files of another kind with a separate deserializer.",
         own.kind, own.dim, own.period, first.kind, first.dim, first.period
     ));

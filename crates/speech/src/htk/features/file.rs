@@ -61,9 +61,9 @@ impl HtkFile {
         if end <= size {
             return Ok(());
         }
-        let error = Error::data("error reading from file: Success").with_detail(format!(
-            "The file ends at {size}, but the frames end at {end}: it is not complete. Write or copy it again."
-        ));
+        let error = Error::data("error reading from file: Success").as_cntk();
+        let found = format!("The file ends at {size}, but its frames end at {end}: it is not complete.");
+        let error = error.with_detail(found).with_detail("Write or copy it again.");
         Err(error.in_file(self.file.path()).at(size, None))
     }
 }
@@ -97,7 +97,7 @@ mod tests {
             (error.message(), error.location().offset),
             ("error reading from file: Success", Some(52))
         );
-        assert!(error.detail().starts_with("The file ends at 52, but the frames end at 60:"), "{error}");
+        assert!(error.detail().starts_with("The file ends at 52, but its frames end at 60:"), "{error}");
         // Half of the frames, rounded up, are there.
         assert!([8, 9, 10].iter().all(|&count| file.check_half(0, count).is_ok()));
         assert!([11, 12, u64::from(u32::MAX) + 1].iter().all(|&count| file.check_half(0, count).is_err()));

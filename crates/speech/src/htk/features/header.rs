@@ -117,25 +117,30 @@ impl Header {
         let code = E::read_u16(&fields[10..12]);
         let base = code & BASE;
         if base != GUID_KIND && BASES.iter().all(|known| known.0 != base) {
-            let error = Error::data("htkfeatreader:unsupported feature kind").with_detail(format!(
-                "The kind is {code} (octal {code:o}), whose lowest six bits are {base}; supported are 6 (MFCC), \
+            let error = Error::data("htkfeatreader:unsupported feature kind").as_cntk();
+            let error = error
+                .with_detail(format!("The file has features of the unknown kind {code} (octal {code:o})."));
+            let error = error.with_detail(format!(
+                "Its lowest six bits are {base}; supported are 6 (MFCC), \
                  7 (FBANK), 9 and 12 (USER) and 11 (PLP). The byte order is guessed from the sample period, which is {period}. Check \
                  that this is a file of HTK features, or write it as one of these kinds."
             ));
             return Err(error.in_file(file.path()).at(10, None));
         }
         if code & VECTOR_QUANTIZED != 0 {
-            let error = Error::data("htkfeatreader:we do not support VQ").with_detail(format!(
-                "The kind is {code} (octal {code:o}). Store the features themselves, not their codes."
-            ));
+            let error = Error::data("htkfeatreader:we do not support VQ").as_cntk();
+            let found = format!(
+                "The file has codes of features (vector quantization): its kind is {code} (octal {code:o})."
+            );
+            let error = error.with_detail(found).with_detail("Store the features themselves.");
             return Err(error.in_file(file.path()).at(10, None));
         }
         let is_compressed = code & COMPRESSED != 0;
         let value_bytes = if is_compressed { 2 } else { 4 };
         if frame_bytes == 0 || !frame_bytes.is_multiple_of(value_bytes) {
-            let error = Error::data("htkfeatreader:sample size not multiple of dimension").with_detail(
-                format!("A frame has {frame_bytes} bytes, but each of its values has {value_bytes}. Check that this is a file of HTK features."),
-            );
+            let error = Error::data("htkfeatreader:sample size not multiple of dimension").as_cntk();
+            let found = format!("A frame has {frame_bytes} bytes, but each of its values has {value_bytes}.");
+            let error = error.with_detail(found).with_detail("Check that this is a file of HTK features.");
             return Err(error.in_file(file.path()).at(8, None));
         }
         let dim = frame_bytes / value_bytes;
@@ -172,10 +177,10 @@ impl Header {
             let frames = self.frames;
             let message =
                 format!("open: end frame exceeds archive's total number of frames {frames} in '{path}'");
-            let detail = format!(
-                "The range is [{start},{end}]. Frames count from 0, and the end is part of it: correct the range."
-            );
-            return Err(Error::data(message).with_detail(detail).in_file(path));
+            let found =
+                format!("The range of frames [{start},{end}] ends after the {frames} frames of the file.");
+            let detail = "Frames count from 0, and the end is part of a range: correct the range.";
+            return Err(Error::data(message).as_cntk().with_detail(found).with_detail(detail).in_file(path));
         }
         Ok(())
     }
@@ -187,8 +192,9 @@ pub fn check_order(start: u32, end: u32, path: &str) -> Result<()> {
         return Ok(());
     }
     let (start, end) = (start as i32, end as i32);
-    let error = Error::data(format!("open: start frame {start} > end frame {end} in '{path}'"));
+    let error = Error::data(format!("open: start frame {start} > end frame {end} in '{path}'")).as_cntk();
     Err(error
+        .with_detail(format!("The range of frames [{start},{end}] ends before it starts."))
         .with_detail("Both frames of a range are part of it, and count from 0: correct the range.")
         .in_file(path))
 }
@@ -204,8 +210,9 @@ fn floats<E: ByteOrder>(bytes: &[u8]) -> Box<[f32]> {
 
 /// Returns the error for a file that ends too early.
 fn ends_early(file: &DataFile, size: u64, detail: &str) -> Error {
-    let found = format!("The file ends at {size}: it is not complete. Write or copy it again.");
-    let error = Error::data("error reading from file: Success").with_detail(found).with_detail(detail);
+    let found = format!("The file ends at {size}: it is not complete.");
+    let error = Error::data("error reading from file: Success").as_cntk().with_detail(found);
+    let error = error.with_detail("Write or copy it again.").with_detail(detail);
     error.in_file(file.path()).at(size, None)
 }
 

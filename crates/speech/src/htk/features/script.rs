@@ -304,8 +304,9 @@ impl<'a> Line<'a> {
             .and_then(|(name, rest)| memchr(b'[', rest).map(|open| (name, &rest[..open], &rest[open + 1..])));
         let Some((name, path, range)) = parts else {
             let message = "parsedpath: this mode requires an input script with start and end frames given";
-            let found = if line.is_empty() { Cow::Borrowed("The line is empty.") } else { found(line) };
-            let error = Error::data(message).with_detail(found).with_detail(EXPECTED);
+            let found =
+                if line.is_empty() { Cow::Borrowed("A line of the script is empty.") } else { found(line) };
+            let error = Error::data(message).as_cntk().with_detail(found).with_detail(EXPECTED);
             // Probably a key, a space and a path.
             let is_kaldis = !line.contains(&b'=') && line.trim_ascii().contains(&b' ');
             return Err(if is_kaldis { error.with_detail(KALDIS) } else { error });
@@ -335,12 +336,15 @@ const KALDIS: &str = "If it is a Kaldi script ('key path:offset'), read it with 
                       ‹kaldi_type›; for recordings (wav.scp), compute the features first.";
 
 fn found(line: &[u8]) -> Cow<'_, str> {
-    Cow::Owned(format!("The line is '{}'.", quoted(line)))
+    Cow::Owned(format!("A line of the script has no 'key=path[first,last]': '{}'.", quoted(line)))
 }
 
 fn malformed(line: &[u8]) -> Error {
     let line = quoted(line);
-    Error::data(format!("parsedpath: malformed path '{line}'")).with_detail(EXPECTED)
+    Error::data(format!("parsedpath: malformed path '{line}'"))
+        .as_cntk()
+        .with_detail(format!("A line of the script has no range of frames that can be read: '{line}'."))
+        .with_detail(EXPECTED)
 }
 
 /// Fast path for usual ranges, which are digits up to the end of the line: several times as fast as
@@ -549,17 +553,17 @@ mod tests {
         let detail = |line: &str| Line::parse(line.as_bytes()).expect_err("no utterance").detail().to_owned();
         let kaldi = FrontEnd::default().say(KALDIS).into_owned();
         for (line, found, is_kaldis) in [
-            ("", "The line is empty.", false),
-            ("a", "The line is 'a'.", false),
-            ("u1 a.ark:3", "The line is 'u1 a.ark:3'.", true),
-            (" a ", "The line is ' a '.", false),
-            ("u1 a=b", "The line is 'u1 a=b'.", false),
+            ("", "A line of the script is empty.", false),
+            ("a", "A line of the script has no 'key=path[first,last]': 'a'.", false),
+            ("u1 a.ark:3", "A line of the script has no 'key=path[first,last]': 'u1 a.ark:3'.", true),
+            (" a ", "A line of the script has no 'key=path[first,last]': ' a '.", false),
+            ("u1 a=b", "A line of the script has no 'key=path[first,last]': 'u1 a=b'.", false),
         ] {
             let expected =
                 format!("{found} {EXPECTED}{}", if is_kaldis { format!(" {kaldi}") } else { String::new() });
             assert_eq!(detail(line), expected, "{line}");
         }
-        assert_eq!(detail("a=b[0]"), EXPECTED);
+        assert!(detail("a=b[0]").ends_with(&format!("can be read: 'a=b[0]'. {EXPECTED}")));
     }
 
     #[test]

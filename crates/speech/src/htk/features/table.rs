@@ -61,7 +61,9 @@ impl UtteranceTable {
     ) -> Result<UtteranceTable> {
         let mut lines = Vec::new();
         let table = Self::select(script, corpus, keeps_repeated, verbosity, &mut lines);
-        lines.into_iter().for_each(|(level, line)| Logger::log_always(level, &line));
+        // A summary of nothing ("average chunk size: -nan") would hide the error.
+        let wanted = |(level, _): &LogLine| table.is_ok() || *level != Level::Info;
+        lines.into_iter().filter(wanted).for_each(|(level, line)| Logger::log_always(level, &line));
         table
     }
 
@@ -103,7 +105,7 @@ impl UtteranceTable {
         }
         log_selected(unique, frames, chunks.len(), lines);
         if utterances.len() == 0 {
-            let error = Error::data("HTKDeserializer: No utterances to process.");
+            let error = Error::data("HTKDeserializer: No utterances to process.").as_cntk();
             return Err(error
                 .with_detail(nothing_left(count, longer))
                 .in_file(files.first().map_or("", |file| &file.path)));

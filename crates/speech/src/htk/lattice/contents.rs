@@ -146,11 +146,11 @@ impl Contents {
                 run.path
             );
             let detail = format!(
-                "It begins at {} and ends at {end} of '{}'. Lattices must be listed in the order of their offsets, with less than 50 MB \
+                "A lattice begins at {} and ends at {end} of '{}'. Lattices must be listed in the order of their offsets, with less than 50 MB \
                  each: correct the offsets, or prune the lattice.",
                 entry.offset, run.path
             );
-            let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
+            let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message).as_cntk();
             return Err(error.with_detail(detail));
         }
         if size == 0 {
@@ -158,9 +158,9 @@ impl Contents {
                 "Invalid sequence: number of samples == 0 (key = {key}, offset = {}, size = 0)",
                 entry.offset
             );
-            return Err(Error::data(message).with_detail(
-                "The next lattice begins where this one does: correct the offsets, or remove the line.",
-            ));
+            let error = Error::data(message).as_cntk();
+            let error = error.with_detail("The next lattice begins where this one does.");
+            return Err(error.with_detail("Correct the offsets, or remove the line."));
         }
         Ok(size as u32)
     }

@@ -37,7 +37,8 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
     if count < header.len() || !header.starts_with(TAG) {
         let detail =
             "It must begin with 'MLF' and a version. For labels in text form, use the type ‹mlf_type›.";
-        let error = Error::data("MLFBinaryIndexBuilder: MLF binary file is malformed.").with_detail(detail);
+        let error = Error::data("MLFBinaryIndexBuilder: MLF binary file is malformed.").as_cntk();
+        let error = error.with_detail("The file is not a binary label file.").with_detail(detail);
         return Err(error.in_file(file.path()).at(0, None));
     }
     match LE::read_i16(&header[TAG.len()..]) {
@@ -45,9 +46,9 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
         2 => Ok(Version::Texts),
         version => {
             let detail = format!(
-                "Its version is {version}, but only versions 1 and 2 are supported: write the labels as one of these."
+                "The binary label file has the version {version}, but only versions 1 and 2 are supported: write the labels as one of these."
             );
-            let error = Error::data("Not supported MLF model version.").with_detail(detail);
+            let error = Error::data("Not supported MLF model version.").as_cntk().with_detail(detail);
             Err(error.in_file(file.path()).at(TAG.len() as u64, None))
         }
     }

@@ -7,6 +7,7 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::format::{Ahead, LeafChunk, Loaded};
 use cntk_reader_core::memory::compact::implied::Offsets;
 use cntk_reader_core::memory::{Held, room};
+use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::Current;
 use cntk_reader_core::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
 use cntk_reader_core::stream::ElementType;
@@ -259,13 +260,16 @@ fn load_utterances(
     Ok(())
 }
 
-/// Returns CNTK's warnings about a skipped utterance, with its location.
+/// Returns the warning about a skipped utterance, with its location; in CNTK's place its warnings.
 fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> Vec<String> {
     let key = shared.corpus.text_of(entry.key);
     let quote = if shared.frame_mode { "" } else { "'" };
     let place = format!("(file {file}, offset {})", entry.offset);
     let advice = "It is left out, and counts against the reader's ‹max_errors›. Fix or remove it.";
     let advice = shared.front_end.say(advice);
+    if shared.front_end != FrontEnd::Cntk {
+        return vec![format!("The utterance '{key}' {}. {advice} {place}", invalid.found())];
+    }
     vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
@@ -275,12 +279,13 @@ pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure, 
     let (error, at, is_text) = match failure {
         Failure::Line { flaw, at } => {
             let message = flaw.message(entry.offset + at as u64);
-            (Error::data(message).with_detail(flaw.advice()), at, true)
+            (Error::data(message).as_cntk().with_detail(flaw.found()).with_detail(flaw.advice()), at, true)
         }
         Failure::Class { class, at, is_text } => {
             let message = format!("Class id '{class}d' exceeds the model output dimension '{dim}'.");
-            let detail = "Set ‹classes› to the number of classes, or correct the labels.";
-            (Error::data(message).with_detail(detail), at, is_text)
+            let found = format!("A label has the class {class}, but ‹classes› is {dim}.");
+            let detail = "Classes count from 0: set ‹classes› to their number, or correct the labels.";
+            (Error::data(message).as_cntk().with_detail(found).with_detail(detail), at, is_text)
         }
         Failure::Runs { sum, at } => {
             let frames = entry.frames;

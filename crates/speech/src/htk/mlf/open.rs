@@ -13,7 +13,7 @@ use cntk_reader_core::file::DataFile;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::runtime::cancel::Current;
-use cntk_reader_core::runtime::log::Repeated;
+use cntk_reader_core::runtime::log::{Level, Logger, Repeated};
 use cntk_reader_core::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -175,8 +175,22 @@ fn add_piece(
                      with its name in quotes, and a line 'first last state ...' for each run of frames."
                 )]);
             }
+            Event::Unfinished { key, offset } => {
+                let key = key.as_ref().map(|key| format!(" '{}'", quoted(key))).unwrap_or_default();
+                let line = data.line_at(*offset).map_or_else(String::new, |line| format!(" in line {line}"));
+                Logger::log_always(
+                    Level::Warning,
+                    &format!(
+                        "The last utterance{key} of '{path}', which begins{line}, does not end with a line that consists of a dot. It is not read: \
+                     end each utterance with a line '.'."
+                    ),
+                );
+            }
             Event::Failed { flaw, key, line, after } => {
-                let error = Error::data(flaw.message(*after)).with_detail(flaw.advice());
+                let error = Error::data(flaw.message(*after))
+                    .as_cntk()
+                    .with_detail(flaw.found())
+                    .with_detail(flaw.advice());
                 let error = error.in_file(path).at(*line, data.line_at(*line));
                 failure = Some(error.for_key(quoted(key)));
             }
@@ -209,8 +223,10 @@ fn add(
     let Entry { key, offset, size, .. } = entry;
     let message =
         format!("Invalid sequence: number of samples == 0 (key = {key}, offset = {offset}, size = {size})");
-    let error =
-        Error::data(message).with_detail("The utterance has no frames: remove it, or write its labels.");
+    let error = Error::data(message)
+        .as_cntk()
+        .with_detail("An utterance has no frames.")
+        .with_detail("Remove it, or write its labels.");
     Err(error.in_file(data.path()).at(offset, line()).for_key(corpus.text_of(key)))
 }
 

@@ -38,6 +38,16 @@ pub(super) enum Invalid {
 }
 
 impl Invalid {
+    /// Returns the cause as the end of a sentence about the utterance.
+    pub fn found(&self) -> &'static str {
+        match self {
+            Invalid::Gap => "has a range of frames that does not begin where the one before it ends",
+            Invalid::First => "has a first range that does not begin at frame 0",
+            Invalid::KeyLine(_) => "has white space after its name",
+            Invalid::Length => "does not have the lines and frames recorded in its index",
+        }
+    }
+
     /// Returns CNTK's warning, if CNTK has one.
     pub fn reason(&self, key: &str) -> String {
         match self {

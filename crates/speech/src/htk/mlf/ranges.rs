@@ -7,7 +7,7 @@
 use super::states::StateList;
 use crate::htk::MlfOptions;
 use cntk_reader_core::cpu::digits::up_to_eight;
-use cntk_reader_core::message::shown::quoted;
+use cntk_reader_core::message::shown::{quoted, signed};
 use std::borrow::Cow;
 
 /// Units of 100 ns per frame.
@@ -97,13 +97,29 @@ impl Flaw {
         format!("Offset '{offset}': {text}")
     }
 
+    /// Returns the cause in words of this library.
+    pub fn found(&self) -> String {
+        match self {
+            Flaw::Columns => "A line has fewer than two columns.".to_owned(),
+            Flaw::Start => "The first column of a line is not a number.".to_owned(),
+            Flaw::End => "The second column of a line is not a number.".to_owned(),
+            Flaw::Backwards => "A range ends before it starts.".to_owned(),
+            Flaw::TooLarge => "A frame number is too large.".to_owned(),
+            Flaw::NotFourColumns => "A line does not have four columns.".to_owned(),
+            Flaw::UnknownState(name) => format!("The list of states has no '{}'.", quoted(name)),
+            Flaw::NoClass => "The fourth column of a line is not a number.".to_owned(),
+            // A negative number was converted.
+            Flaw::LargeClass(class) => format!("A label has the class {}.", signed(*class)),
+        }
+    }
+
     /// Returns advice about the error.
     pub fn advice(&self) -> &'static str {
         match self {
             Flaw::Columns | Flaw::Start | Flaw::End => {
                 "A line must be two numbers and a state, separated by single spaces: neither tabs nor double spaces."
             }
-            Flaw::Backwards => "A range ends where it starts, or later.",
+            Flaw::Backwards => "Expected 'first last', or times in units of 100 ns.",
             Flaw::TooLarge => "Frame numbers must be less than 4294967296.",
             Flaw::NotFourColumns => {
                 "Without a list of states (‹state_list›) a line must be: start, end, name, class."

@@ -45,6 +45,8 @@ pub(super) struct Utterance {
 pub(super) enum Event {
     /// An utterance without ranges, or with a bad key line (`key` is `None`). It is skipped.
     Skipped { key: Option<Vec<u8>>, offset: u64 },
+    /// The text ends in an utterance, which no line `.` ends. It is not read, as in CNTK.
+    Unfinished { key: Option<Vec<u8>>, offset: u64 },
     /// A line whose frame numbers cannot be parsed.
     Failed { flaw: Flaw, key: Vec<u8>, line: u64, after: u64 },
 }
@@ -295,7 +297,7 @@ pub(super) fn key_in_quotes(line: &[u8]) -> Option<&[u8]> {
 /// Scans a piece that begins at `offset`.
 pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder, columns: Columns) -> Result<Scanned> {
     let mut scanned = Scanned::default();
-    let mut from = 0;
+    let (mut from, mut is_failed) = (0, false);
     while let Some(Found { key, place, last }) = next_utterance(text, from, ends) {
         from = place.end;
         let start = offset + place.start as u64;
@@ -322,9 +324,32 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder, columns: Columns)
                 let (line, after) = (offset + line as u64, offset + place.end as u64);
                 let event = Event::Failed { flaw, key: room::copy(key, room::KEYS)?, line, after };
                 scanned.events.push((scanned.utterances.len(), event));
+                is_failed = true;
                 break;
             }
         }
     }
+    if is_failed {
+        return Ok(scanned);
+    }
+    if let Some((at, line)) = key_line(text, from) {
+        let key = key_of(line).map(|key| room::copy(key, room::KEYS)).transpose()?;
+        scanned
+            .events
+            .push((scanned.utterances.len(), Event::Unfinished { key, offset: offset + at as u64 }));
+    }
     Ok(scanned)
+}
+
+/// Returns the first line at or after `from` that is neither empty nor a header, and its offset.
+fn key_line(text: &[u8], mut from: usize) -> Option<(usize, &[u8])> {
+    while from < text.len() {
+        let end = memchr::memchr(b'\n', &text[from..]).map_or(text.len(), |end| from + end);
+        let line = without_return(&text[from..end]);
+        if !line.is_empty() && line != HEADER {
+            return Some((from, line));
+        }
+        from = end + 1;
+    }
+    None
 }

@@ -59,8 +59,9 @@ impl StateList {
                 "Deduplicate two states with the same name '{}' from the state table '{path}'.",
                 quoted(&name)
             );
+            let found = format!("The list of states has '{}' twice.", quoted(&name));
             let detail = "The number of its line is the class of a state, so each name has one line: remove the second.";
-            Error::data(message).with_detail(detail).in_file(path).at(start + offset, file.line_at(start + offset))
+            Error::data(message).as_cntk().with_detail(found).with_detail(detail).in_file(path).at(start + offset, file.line_at(start + offset))
         })?;
         let line = format!("Total ({}) state names in state list '{path}'", list.len());
         Logger::log_always(Level::Info, &line);

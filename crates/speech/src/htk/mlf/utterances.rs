@@ -124,7 +124,10 @@ impl Utterances<'_> {
                     };
                     let bounds = ranges::bounds(last).map_err(|flaw| {
                         let offset = piece.start + line as u64;
-                        let error = Error::data(flaw.message(offset)).with_detail(flaw.advice());
+                        let error = Error::data(flaw.message(offset))
+                            .as_cntk()
+                            .with_detail(flaw.found())
+                            .with_detail(flaw.advice());
                         error.in_file(self.file.path()).at(offset, self.file.line_at(offset))
                     })?;
                     let entry =

@@ -7,6 +7,7 @@ use super::source::SourceFile;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::file::text::{MARK, other_encoding, wrong_encoding};
 use cntk_reader_core::format::recognize::FileFormat;
+use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 
 /// Facts that the start of a file decides.
@@ -61,7 +62,9 @@ impl Start {
         }
         if bytes.peek()?.is_none() {
             return Err(Error::data("Buffer is empty.")
-                .with_detail("The file ends after its byte order mark: lines of samples were expected.")
+                .as_cntk()
+                .with_detail("The file ends after its byte order mark.")
+                .with_detail("Lines of samples were expected.")
                 .at(bytes.offset(), Some(1)));
         }
         let mut line = 0;
@@ -83,7 +86,7 @@ impl Start {
         let content = bytes.offset();
         let by_line = skip_sequence_ids || first == b'|';
         if by_line && !corpus.is_numeric() {
-            return Err(Error::data(LACKS_KEYS).with_detail(match skip_sequence_ids {
+            return Err(Error::data(LACKS_KEYS).as_cntk().with_detail(match skip_sequence_ids {
                 true => {
                     "‹skip_sequence_ids = true› makes each line a sequence without a key, so it cannot be joined by keys that are \
                      text: leave it out, and begin each line with the key of its sequence. In frame mode the lines of an \
@@ -98,25 +101,40 @@ impl Start {
         }
         if !by_line && !bytes.skip_id(corpus.is_numeric(), line)? {
             let message = format!("Expected a sequence id at the offset {content}, none was found.");
-            return Err(Error::data(message).with_detail(without_id(source)).at(content, Some(line + 1)));
+            let (found, remedy) = without_id(source, content);
+            let error = Error::data(message).as_cntk().with_detail(found).with_detail(remedy);
+            return Err(error.at(content, Some(line + 1)));
         }
         Ok(Start { content, line, by_line })
     }
 }
 
-/// Advice on a file that begins with neither an id nor a sample.
-fn without_id(source: &SourceFile<'_>) -> String {
-    if FileFormat::of_data(source.file).is_ok_and(|format| format == FileFormat::CtfTextIds) {
-        return "Its ids are text, and numbers were expected. Set ‹numeric_keys = false› ‹in_the_reader›, or \
-                number the sequences."
-            .to_owned();
+/// Explains a file that has neither an id nor a sample at `start`: what was found, and what to do.
+fn without_id(source: &SourceFile<'_>, start: u64) -> (String, String) {
+    const BEGIN: &str = "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.";
+    match FileFormat::of_data(source.file) {
+        Ok(FileFormat::CtfTextIds) => (
+            "The ids of the file are text, but numbers were expected.".to_owned(),
+            "Set ‹numeric_keys = false› ‹in_the_reader›, or number the sequences.".to_owned(),
+        ),
+        Ok(FileFormat::Bytes) => (
+            "The file is binary; a text file in CNTK's format was expected.".to_owned(),
+            "Check that this is the intended file, and that it was copied completely.".to_owned(),
+        ),
+        Ok(format) if format != FileFormat::Text && !format.is_ctf() => (
+            format!("The file looks like {}; a text file in CNTK's format was expected.", format.describe()),
+            format.remedy_for(source.file.path()).to_owned(),
+        ),
+        _ => {
+            let mut text = [0; 40];
+            let count = source.file.read_at(start, &mut text).unwrap_or(0);
+            let line = text[..count].split(|&byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
+            (
+                format!("The file begins with '{}', neither an id nor a sample.", quoted(line)),
+                BEGIN.to_owned(),
+            )
+        }
     }
-    let explained = FileFormat::explain(source.file, FileFormat::is_ctf);
-    if explained.is_empty() {
-        return "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence."
-            .to_owned();
-    }
-    format!("A text file in CNTK's format was expected. {explained}")
 }
 
 /// Reads a file byte by byte.

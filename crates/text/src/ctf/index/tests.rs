@@ -328,7 +328,8 @@ fn errors_at_the_start_have_places() {
         let place = error.location();
         (place.offset, place.line, error.detail().to_owned())
     };
-    let start = "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.";
+    let start =
+        "The file begins with '%', neither an id nor a sample. Begin the file with an id, that is digits";
     let blanks = "\n".repeat(4095);
     for (text, offset, line, detail) in [
         (String::new(), None, None, "Lines of samples were expected."),
@@ -339,13 +340,13 @@ fn errors_at_the_start_have_places() {
             "The file has only white space: lines of samples were expected.",
         ),
         ("\n %".to_owned(), Some(2), Some(2), start),
+        ("\na,b\n1,2\n".to_owned(), Some(1), Some(2), "The file looks like a table"),
         (
-            "\na,b\n1,2\n".to_owned(),
+            "u1 |x 1 2\n".to_owned(),
+            Some(0),
             Some(1),
-            Some(2),
-            "A text file in CNTK's format was expected. It looks like a table",
+            "The ids of the file are text, but numbers were expected.",
         ),
-        ("u1 |x 1 2\n".to_owned(), Some(0), Some(1), "Its ids are text, and numbers were expected."),
         ("\n 18446744073709551616 |x".to_owned(), Some(2), Some(2), "An id has to be below 2^64"),
         (format!("{blanks}18446744073709551616 |x"), Some(4095), Some(4096), "An id has to be below 2^64"),
     ] {

@@ -78,6 +78,8 @@ mod dense;
 pub(crate) mod exact;
 mod excerpt;
 pub(crate) mod fast;
+pub(crate) mod fold;
+mod found;
 mod mixed;
 mod names;
 pub mod number;

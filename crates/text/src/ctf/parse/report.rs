@@ -3,10 +3,12 @@
 use super::bad_id::BadId;
 use super::collect::{Collected, Note, UnknownNames};
 use super::excerpt::Excerpt;
+use super::found;
 use super::number::Flaw;
 use super::rules::Rules;
 use super::typed::Misfit;
 use cntk_reader_core::Error;
+use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::log::Level;
 use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::ElementType;
@@ -239,6 +241,15 @@ pub(crate) struct WarningKind {
     pub stream: Option<usize>,
 }
 
+impl WarningKind {
+    /// Returns whether the sequence is delivered all the same.
+    fn is_harmless(self) -> bool {
+        [Cause::ShortSample { dim: 0, values: 0 }, Cause::NotFinite { is_nan: true }, Cause::Underflow]
+            .iter()
+            .any(|cause| cause.plural() == self.plural)
+    }
+}
+
 /// A line for the log.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -274,7 +285,9 @@ pub(crate) struct Failure {
     pub errors_before: u64,
     /// Offset of the cause in the file.
     pub offset: u64,
+    /// The cause and the remedy in CNTK's words, and in this library's.
     reason: String,
+    remedy: &'static str,
     stream: Option<String>,
     key: String,
     cause: Cause,
@@ -307,7 +320,7 @@ impl Failure {
             true => "Malformed input file. Bailing out.".to_owned(),
             false => limit_text(rules),
         };
-        let error = Error::data(text).with_detail(self.reason);
+        let error = Error::data(text).as_cntk().with_detail(self.reason).with_detail(self.remedy);
         let error = error.in_file(&rules.file).at(self.offset, line).for_key(self.key);
         match self.stream {
             Some(stream) => error.in_stream(&stream),
@@ -341,6 +354,8 @@ pub(crate) struct Report<'a> {
     errors: u64,
     limit: u64,
     last: (Cause, u64),
+    /// Number of messages before those that belong to the next error.
+    counted_lines: usize,
     /// The sequence in which the file ends without a line break.
     cut: Option<SequenceKey>,
     /// Notes that a check collects instead of messages.
@@ -359,6 +374,7 @@ impl<'a> Report<'a> {
             errors: 0,
             limit,
             last: (Cause::EmptyLine, 0),
+            counted_lines: 0,
             cut: None,
             collected: None,
         }
@@ -390,7 +406,16 @@ impl<'a> Report<'a> {
 
     /// Returns the message for a note, without its location.
     pub fn message(&self, note: &Note) -> String {
-        self.words(note.cause, note.context, "")
+        self.message_of(note.cause, note.context)
+    }
+
+    /// Returns the message for a cause: in CNTK's place CNTK's, otherwise one that names the options.
+    fn message_of(&self, cause: Cause, context: Context) -> String {
+        let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
+        match found::in_own_words(cause, stream()) {
+            Some(found) if self.rules.log.front_end != FrontEnd::Cntk => found,
+            _ => self.words(cause, context, ""),
+        }
     }
 
     /// Returns a report without messages, for parsing a second time to locate an error.
@@ -406,6 +431,7 @@ impl<'a> Report<'a> {
     /// Takes the messages.
     pub fn take_lines(&mut self) -> Vec<Line> {
         self.bytes = 0;
+        self.counted_lines = 0;
         std::mem::take(&mut self.lines)
     }
 
@@ -521,6 +547,7 @@ impl<'a> Report<'a> {
             collected.mark_error(place);
         }
         self.errors += 1;
+        self.counted_lines = self.lines.len();
         Ok(())
     }
 
@@ -544,13 +571,22 @@ impl<'a> Report<'a> {
 
     /// Returns a failure whose reason is the last recorded cause. `place` is its offset if it
     /// differs from the cause's.
-    pub fn failure(&self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
+    pub fn failure(&mut self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
         let (cause, offset) = self.last;
+        if self.rules.log.front_end != FrontEnd::Cntk {
+            // The error says it.
+            let mut number = 0;
+            self.lines.retain(|line| {
+                number += 1;
+                number <= self.counted_lines || line.counted.is_some_and(|(kind, ..)| kind.is_harmless())
+            });
+        }
         Box::new(Failure {
             fatal,
             errors_before: self.errors,
             offset: place.unwrap_or(offset),
-            reason: format!("{} {}", self.words(cause, context, ""), cause.remedy()).trim_end().to_owned(),
+            reason: self.message_of(cause, context),
+            remedy: cause.remedy(),
             stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
             key: self.rules.key_text(context.key),
             cause,
@@ -685,7 +721,7 @@ fn range_of(element: ElementType) -> &'static str {
 }
 
 /// A byte in a message: printable ASCII unchanged, other bytes escaped.
-struct Shown(u8);
+pub(super) struct Shown(pub u8);
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -209,7 +209,7 @@ fn errors_are_counted_when_a_chunk_is_used() {
             .message()
             .starts_with("Reached the maximum number of allowed errors while reading the input file (")
     );
-    assert!(error.detail().starts_with("Unexpected character ('a') in a floating point value. "), "{error}");
+    assert!(error.detail().starts_with("A value is not a number: it begins with 'a'. "), "{error}");
     let place = error.location();
     assert_eq!((place.line, place.offset), (Some(1), Some(15)));
     assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some("x"), Some("0")));

@@ -142,6 +142,7 @@ fn index_in_pieces(path: &str, size: u64) -> Vec<Indexed> {
                         let key = key.map(|key| String::from_utf8_lossy(&key).into_owned());
                         found.push(Indexed::Skipped { key, offset: offset as usize });
                     }
+                    Event::Unfinished { .. } => {}
                     Event::Failed { flaw, after, .. } => {
                         found.push(Indexed::Failed(flaw.message(after)));
                         return found;

@@ -145,10 +145,26 @@ fn indexed(text: &str) -> Vec<String> {
                 }
                 Event::Skipped { key: None, offset } => format!("skipped {offset}"),
                 Event::Failed { flaw, after, .. } => flaw.message(after),
+                Event::Unfinished { .. } => continue,
             },
         );
     }
     shown
+}
+
+#[test]
+fn utterances_without_an_end_are_noticed() {
+    let of = |text: &str| {
+        let scanned = scan(text.as_bytes(), 7, &EndFinder::new(), Columns::Blank).expect("memory");
+        let unfinished = scanned.events.into_iter().filter_map(|(_, event)| match event {
+            Event::Unfinished { key, offset } => Some((key, offset)),
+            _ => None,
+        });
+        unfinished.collect::<Vec<_>>()
+    };
+    assert_eq!(of("\"u1\"\n0 1 a\n.\n\n"), []);
+    assert_eq!(of("\"u1\"\n0 1 a\n.\n\"u2\"\n0 1 a\n"), [(Some(b"u2".to_vec()), 7 + 13)]);
+    assert_eq!(of("#!MLF!#\n\nu1"), [(None, 7 + 9)]);
 }
 
 #[test]

@@ -76,10 +76,13 @@ fn utterances_that_cannot_be_parsed() {
         let line = format!(
             "Warning: Cannot parse the utterance {key}. {advice} 'maxErrors'. Fix or remove it. {place}"
         );
-        assert_eq!(lines(gap, |options| options.frame_mode = frame_mode), [line]);
+        let as_cntk = |options: &mut MlfOptions| {
+            (options.frame_mode, options.front_end) = (frame_mode, FrontEnd::Cntk);
+        };
+        assert_eq!(lines(gap, as_cntk), [line]);
     }
-    let line =
-        format!("Warning: Cannot parse the utterance 'u1'. {advice} 'max_errors'. Fix or remove it. {place}");
+    let why = "has a range of frames that does not begin where the one before it ends";
+    let line = format!("Warning: The utterance 'u1' {why}. {advice} 'max_errors'. Fix or remove it. {place}");
     assert_eq!(lines(gap, |options| options.front_end = FrontEnd::Python), std::slice::from_ref(&line));
     let two = format!("{gap}{}", gap.replace("u1", "u2"));
     let total =
