@@ -351,9 +351,7 @@ impl FileFormat {
             FileFormat::Npy => {
                 "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"
             }
-            FileFormat::Hdf5 => {
-                "Convert it to CNTK's text format first, or read it with ‹columns_reader›."
-            }
+            FileFormat::Hdf5 => "Convert it to CNTK's text format first, or read it with ‹columns_reader›.",
             FileFormat::Gzip => {
                 "Give it a name that ends in '.gz': it is then unpacked into the cache folder and read."
             }
