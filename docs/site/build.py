@@ -76,7 +76,7 @@ def run(program, *arguments, **options):
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run([program, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, **options)
     if done.returncode != 0:
-        sys.exit(f"{done.stdout}\n{done.stderr}\n{program.name} failed.")
+        sys.exit(f"{done.stdout}\n{done.stderr}\n{program.name} {arguments[0]} failed ({done.returncode}).")
 
 
 def doxygen(references):
