@@ -349,7 +349,7 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
             ))?;
             if q.min != q.max {
                 output.line(&format!(
-                    "    at most {} in 25 % of the sequences, {} in 50 %, {} in 75 %, {} in 90 %, {} in 99 %",
+                    "    at most {} in 25 % of them, {} in 50 %, {} in 75 %, {} in 90 %, {} in 99 %",
                     q.p25, q.p50, q.p75, q.p90, q.p99
                 ))?;
             }

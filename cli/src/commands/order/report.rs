@@ -102,14 +102,18 @@ impl Report {
         ))?;
         output.line(&format!("  {} read, digest {}", count(self.read, "sequence"), self.digest))?;
         let row = |name: &str, spread: &Spread, digits: usize| {
+            let mean = |value: f64| match digits {
+                0 => number(value.round() as u64),
+                _ => format!("{value:.digits$}"),
+            };
             vec![
                 name.to_owned(),
-                format!("{:.digits$}", spread.mean),
+                mean(spread.mean),
                 number(spread.p5),
                 number(spread.p50),
                 number(spread.p95),
                 number(spread.max),
-                format!("{:.digits$}", spread.perfect),
+                mean(spread.perfect),
             ]
         };
         output.table(

@@ -31,7 +31,9 @@ fn text(path: &Path, names: [&str; 2]) -> String {
 }
 
 /// Digests of the parts have to give the digest of the whole, and their keys the keys of the whole.
-fn check(name: &str, least: u64, open: &dyn Fn() -> Builder) {
+///
+/// There are enough chunks for `fair` parts of about equal size.
+fn check(name: &str, least: u64, fair: u64, open: &dyn Fn() -> Builder) {
     let read = |mut data: Data| {
         let mut digester = Digester::new(data.streams());
         let mut keys = Vec::new();
@@ -55,11 +57,8 @@ fn check(name: &str, least: u64, open: &dyn Fn() -> Builder) {
             );
             let (digest, own) = read(data);
             assert_eq!(digest.sequences, share.end - share.begin, "{name} {part}");
-            // The data have enough chunks for all parts.
-            assert!(
-                digest.sequences > 0 && digest.sequences < whole.sequences * 2 / parts + 20,
-                "{name} {part}"
-            );
+            let is_fair = digest.sequences > 0 && digest.sequences < whole.sequences * 2 / parts + 20;
+            assert!(is_fair || parts > fair, "{name} {part}: {}", digest.sequences);
             sum.append(&digest);
             all.extend(own);
             end = share.end;
@@ -84,15 +83,15 @@ fn parts_of_all_formats_are_together_the_whole() {
     };
     let [a, b] = [("a.ctf", ["x", "y"]), ("b.ctf", ["u", "v"])].map(|(name, names)| text(&path(name), names));
     let of_text = config("text.cntk", &a, "");
-    check("text", 300, &of_text);
-    check("double frames", 300, &config("frames.cntk", &a, "precision = \"double\" ; frameMode = true"));
-    check("lines", 400, &config("lines.cntk", &text(&path("numbers.ctf"), ["x", "y"]), ""));
-    check("joined", 225, &config("joined.cntk", &format!("{a} : {b}"), ""));
+    check("text", 300, 7, &of_text);
+    check("double frames", 300, 7, &config("frames.cntk", &a, "precision = \"double\" ; frameMode = true"));
+    check("lines", 400, 7, &config("lines.cntk", &text(&path("numbers.ctf"), ["x", "y"]), ""));
+    check("joined", 225, 7, &config("joined.cntk", &format!("{a} : {b}"), ""));
     let binary = path("a.cbf").display().to_string();
     let options = ConvertOptions { chunk_size: 900, ..ConvertOptions::default() };
     let data = Data::of_reader(of_text()).expect("data");
     convert(data, Format::Binary, &binary, &options, &mut |_| ControlFlow::Continue(())).expect("binary");
-    check("binary", 300, &|| Reader::builder().cbf(cntk_reader::CbfDeserializer::new(&binary)));
+    check("binary", 300, 7, &|| Reader::builder().cbf(cntk_reader::CbfDeserializer::new(&binary)));
 }
 
 #[test]
@@ -111,5 +110,5 @@ fn parts_of_speech_are_together_the_whole() {
     std::fs::write(&path, archive).expect("writing");
     let open = || Reader::builder().kaldi(cntk_reader::KaldiDeserializer::archive("features", &path, 1));
     assert_eq!(open().open().expect("a reader").streams()[0].element, ElementType::Float);
-    check("speech", 70, &open);
+    check("speech", 70, 3, &open);
 }
