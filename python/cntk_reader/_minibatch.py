@@ -299,7 +299,7 @@ class _StreamExtension(_Stream):
         indices, offsets, weights, bounds = self.bags()
         if weights is None:
             weights = np.ones(len(indices), self.sparse.data.dtype)
-        pattern = self._matrix(weights[:0], indices[:0], offsets[:1])
+        pattern = self._matrix(weights[:0], offsets[:0], offsets[:1])
         rows, entries = bounds.tolist(), offsets[bounds].tolist()
         sequences: list[Values | csr_matrix] = []
         for begin, end, low, high in zip(rows, rows[1:], entries, entries[1:]):
