@@ -61,7 +61,8 @@ std::vector<Use> UsesOf(const std::string& type) {
              }},
             {"cntk_reader_minibatch_stream_pad",
              [=](void* handle, cntk_reader_error** error) {
-               return cntk_reader_minibatch_stream_pad(minibatch(handle), 0, 9, 0, nullptr, 0, nullptr, 0, error);
+               return cntk_reader_minibatch_stream_pad(minibatch(handle), 0, 9, 0, nullptr, 0, nullptr, 0,
+                                                       error);
              }},
             {"cntk_reader_minibatch_get_key_text", [=](void* handle, cntk_reader_error** error) {
                std::size_t length = 0;
@@ -71,12 +72,14 @@ std::vector<Use> UsesOf(const std::string& type) {
     return {{"cntk_reader_buffer_get_bytes", [](void* handle, cntk_reader_error** error) {
                const std::uint8_t* bytes = nullptr;
                std::size_t size = 0;
-               return cntk_reader_buffer_get_bytes(static_cast<cntk_reader_buffer*>(handle), &bytes, &size, error);
+               return cntk_reader_buffer_get_bytes(static_cast<cntk_reader_buffer*>(handle), &bytes, &size,
+                                                   error);
              }}};
   if (type == "cntk_reader_options")
     return {{"cntk_reader_options_set_flag",
              [](void* handle, cntk_reader_error** error) {
-               return cntk_reader_options_set_flag(static_cast<cntk_reader_options*>(handle), "randomize", 9, 1, error);
+               return cntk_reader_options_set_flag(static_cast<cntk_reader_options*>(handle), "randomize", 9,
+                                                   1, error);
              }},
             {"cntk_reader_options_copy", [](void* handle, cntk_reader_error** error) {
                cntk_reader_options* copy = nullptr;
@@ -97,7 +100,8 @@ void Release(const std::string& type, void* handle) {
     cntk_reader_minibatch_release(static_cast<const cntk_reader_minibatch*>(handle));
   if (type == "cntk_reader_buffer") cntk_reader_buffer_free(static_cast<cntk_reader_buffer*>(handle));
   if (type == "cntk_reader_options") cntk_reader_options_free(static_cast<cntk_reader_options*>(handle));
-  if (type == "cntk_reader_canceller") cntk_reader_canceller_free(static_cast<cntk_reader_canceller*>(handle));
+  if (type == "cntk_reader_canceller")
+    cntk_reader_canceller_free(static_cast<cntk_reader_canceller*>(handle));
   if (type == "cntk_reader_error") cntk_reader_error_free(static_cast<cntk_reader_error*>(handle));
 }
 
@@ -137,7 +141,8 @@ class HandleTest : public DataTest {
   static void ExpectRefusals(const std::string& type, void* handle, const std::string& found) {
     if (type == "cntk_reader_error") {
       auto* error = static_cast<cntk_reader_error*>(handle);
-      EXPECT_NE(std::strstr(cntk_reader_error_get_text(error), "is released, or not a cntk_reader_error"), nullptr);
+      EXPECT_NE(std::strstr(cntk_reader_error_get_text(error), "is released, or not a cntk_reader_error"),
+                nullptr);
       EXPECT_EQ(cntk_reader_error_get_cause(error), nullptr);
       cntk_reader_error_info info = {};
       info.struct_size = sizeof info;
@@ -148,7 +153,8 @@ class HandleTest : public DataTest {
       cntk_reader_error* error = nullptr;
       EXPECT_EQ(use.call(handle, &error), CNTK_READER_STATUS_INVALID_ARGUMENT) << use.function;
       const std::string text = cntk_reader_error_get_text(error);
-      EXPECT_NE(text.find(" of " + use.function + " is " + found + ". Expected a " + type), std::string::npos) << text;
+      EXPECT_NE(text.find(" of " + use.function + " is " + found + ". Expected a " + type), std::string::npos)
+          << text;
       cntk_reader_error_free(error);
     }
   }
@@ -166,7 +172,8 @@ TEST_F(HandleTest, HandlesOfOtherTypesAreRefused) {
       const std::size_t before = lines_.size();
       Release(kTypes[type], handles_[other]);
       ASSERT_EQ(lines_.size(), before + 1);
-      EXPECT_NE(lines_.back().find(" is a " + kTypes[other] + ". Expected a " + kTypes[type]), std::string::npos)
+      EXPECT_NE(lines_.back().find(" is a " + kTypes[other] + ". Expected a " + kTypes[type]),
+                std::string::npos)
           << lines_.back();
     }
   const std::size_t before = lines_.size();

@@ -32,8 +32,8 @@ template <typename M>
 constexpr bool kGivesDescriptions<M, std::void_t<decltype(std::declval<M>().GetStreamDescriptions())>> = true;
 
 template <typename M>
-constexpr bool kGivesAll = kGivesStream<M, std::size_t> && kGivesStream<M, const char*> &&
-                           kGivesStream<M, std::string> && kGivesKeys<M> && kGivesDescriptions<M>;
+constexpr bool kGivesAll = kGivesStream<M, std::size_t>&& kGivesStream<M, const char*>&&
+    kGivesStream<M, std::string>&& kGivesKeys<M>&& kGivesDescriptions<M>;
 template <typename M>
 constexpr bool kGivesAny = kGivesStream<M, std::size_t> || kGivesStream<M, const char*> ||
                            kGivesStream<M, std::string> || kGivesKeys<M> || kGivesDescriptions<M>;

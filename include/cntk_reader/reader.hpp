@@ -453,8 +453,7 @@ class Reader {
   /// and rank were set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint
   /// that these workers cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
-    detail::Call(cntk_reader_checkpoint_restore, Handle(), static_cast<const std::uint8_t*>(bytes),
-                 size);
+    detail::Call(cntk_reader_checkpoint_restore, Handle(), static_cast<const std::uint8_t*>(bytes), size);
   }
   void RestoreCheckpoint(const Checkpoint& checkpoint) {
     RestoreCheckpoint(checkpoint.data(), checkpoint.size());
