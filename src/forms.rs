@@ -362,7 +362,7 @@ mod tests {
         let expanded = read(ones, truncated.clone().expand_sparse(true), 2);
         let error = expanded[0].stream("s").expect("a stream").bags::<f32, i32>().expect_err("an error");
         assert!(
-            error.to_string().contains("sparse streams are dense unless 'expandSparse' is false"),
+            error.to_string().contains("sparse streams that were expanded are dense"),
             "{error}"
         );
         let kept = read(ones, truncated, 2);

@@ -284,7 +284,7 @@ fn typed_options_match_their_text() {
         (new().truncation_length(20), "truncated = true ; truncationLength = 20 ; expandSparse = false"),
         (
             new().expand_sparse(true).truncation_length(20).right_splice(3),
-            "truncated = true ; truncationLength = 20 ; rightSplice = 3",
+            "expandSparse = true ; truncated = true ; truncationLength = 20 ; rightSplice = 3",
         ),
         (new().local_timeline(false), "localTimeline = false"),
         (new().lockstep(true), "lockstep = true"),

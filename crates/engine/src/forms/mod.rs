@@ -211,7 +211,7 @@ impl<'m> Forms<'m> {
     fn columns<T: Element>(&self) -> Result<SparseColumns<'m, T>> {
         self.stream.sparse::<T>().ok_or_else(|| {
             let error = Error::argument("A dense stream has no indices.");
-            let detail = "Use its values as they are. In truncated minibatches, sparse streams are dense unless 'expandSparse' is false.";
+            let detail = "Use its values as they are. In truncated minibatches, sparse streams that were expanded are dense.";
             error.with_detail(detail).in_stream(self.name)
         })
     }
