@@ -361,10 +361,7 @@ mod tests {
         let truncated = ReaderOptions::new().truncation_length(2);
         let expanded = read(ones, truncated.clone().expand_sparse(true), 2);
         let error = expanded[0].stream("s").expect("a stream").bags::<f32, i32>().expect_err("an error");
-        assert!(
-            error.to_string().contains("sparse streams that were expanded are dense"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("sparse streams that were expanded are dense"), "{error}");
         let kept = read(ones, truncated, 2);
         let bags = kept[0].stream("s").expect("a stream").bags::<f32, i32>().expect("bags");
         assert_eq!((bags.indices, bags.offsets), (vec![3, 1], vec![0, 2]));

@@ -186,7 +186,7 @@ const CASES: &[Case] = &[
         data(archive, "", "")
     }),
     ("Bytes of no known format", || {
-        data((0..4000).map(|n: u32| (n * n >> 3) as u8 | 128).collect::<Vec<_>>(), "", "")
+        data((0..4000).map(|n: u32| ((n * n) >> 3) as u8 | 128).collect::<Vec<_>>(), "", "")
     }),
     ("A table (CSV)", || data("1,0.5,0.25\n2,0.5,0.75\n", "", "")),
     ("A table with column names", || data("label,a,b\n1,0.5,0.25\n", "", "")),

@@ -138,14 +138,14 @@ pub(crate) fn object_of<H: Handle>(handle: Option<&H>, place: Place) -> Result<&
 /// Like [`object_of`], for changing it.
 ///
 /// # Safety
-/// Nothing else uses the object during `'a`.
-pub(crate) unsafe fn object_mut<'a, H: Handle>(
-    handle: Option<&'a H>,
-    place: Place,
-) -> Result<&'a mut H::Object> {
+/// The handle is NULL or one that [`hand_out`] returned, and nothing else uses its object during
+/// `'a`.
+pub(crate) unsafe fn object_mut<'a, H: Handle>(handle: *mut H, place: Place) -> Result<&'a mut H::Object> {
+    // SAFETY: NULL gives `None`; anything else points to a header.
+    let header = unsafe { handle.as_ref() };
     // SAFETY: as in `object_of`, and unique by this function's contract. The pointer is that of
     // `Box::into_raw`, so it may be written through.
-    live(handle, place).map(|object| unsafe { &mut *object })
+    live(header, place).map(|object| unsafe { &mut *object })
 }
 
 /// Returns the object of a handle after checking the tag: `hand_out` made the handle for this type,

@@ -75,6 +75,7 @@ impl ReaderShared {
 
 /// Recycled objects, so that reading need not allocate them.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "handles point to the boxes, which must not move")]
 struct IdleObjects(Mutex<Vec<Box<HeldMinibatch>>>);
 
 /// Maximum number of idle objects.

@@ -100,7 +100,7 @@ unsafe fn change<V, F: FnOnce(&str) -> Result<V>>(
         // The closure is an item of the function that was called.
         let place = Place::Argument { path: std::any::type_name::<F>(), name: "options" };
         // SAFETY: this function's contract.
-        let Options(values, front_end) = unsafe { handle::object_mut(options.as_ref(), place) }?;
+        let Options(values, front_end) = unsafe { handle::object_mut(options, place) }?;
         // SAFETY: this function's contract.
         let key = unsafe { text::utf8(key, key_length, "key") }?;
         if key.is_empty() || key.contains('\0') {
