@@ -167,8 +167,9 @@ static void test_misused_handles(void) {
   EXPECT(log_lines == 0);
   cntk_reader_options_free(handle);
   EXPECT(log_lines == 1);
-  EXPECT(strcmp(last_line, "The argument 'options' of cntk_reader_options_free is a cntk_reader_canceller. "
-                           "Expected a cntk_reader_options.") == 0);
+  EXPECT(strcmp(last_line,
+                "The argument 'options' of cntk_reader_options_free is a cntk_reader_canceller. "
+                "Expected a cntk_reader_options.") == 0);
   EXPECT(cntk_reader_canceller_cancel(canceller, &ends, NULL) == CNTK_READER_STATUS_OK);
   cntk_reader_canceller_free(canceller);
   EXPECT(log_lines == 1);

@@ -377,6 +377,7 @@ fn enter() -> (tempfile::TempDir, PathBuf) {
 /// Returns words of CNTK's language in a message for other front ends: keys, and places in a
 /// configuration. CNTK's own messages are exempt.
 fn words_of_configurations(message: &str) -> Vec<String> {
+    let message = message.split("CNTK's message: ").next().unwrap_or_default();
     let quoted = message.split('\'').skip(1).map(|part| part.split([' ', '=']).next().unwrap_or_default());
     let is_key = |word: &&str| {
         word.starts_with(|first: char| first.is_ascii_lowercase())
@@ -403,9 +404,17 @@ fn messages_are_in_the_words_of_each_front_end() {
     for front_end in [FrontEnd::Rust, FrontEnd::Cpp, FrontEnd::Python] {
         FRONT_END.set(front_end);
         // Cases before this one are about mistakes in the language itself.
-        // Only a configuration names a deserializer by its type, and refuses tabs as CNTK does.
+        // Only a configuration names a deserializer by its type, and refuses tabs as CNTK does. Text stands in for
+        // builders here, and has no names of classes for places. A state has CNTK's keys in all languages.
         let is_of_all = |(title, _): &&Case| {
-            !["A deserializer that was not registered", "Labels with tabs"].contains(title)
+            ![
+                "A deserializer that was not registered",
+                "Labels with tabs",
+                "An empty path",
+                "A misspelled transform",
+                "A state without the name that is needed",
+            ]
+            .contains(title)
         };
         for (title, provoke) in CASES[first..].iter().chain(formats::CASES).filter(is_of_all) {
             let (_folder, root) = enter();
