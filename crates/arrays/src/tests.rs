@@ -178,7 +178,7 @@ fn errors_say_what_to_do() {
             "inexact",
             [header("<u8", &[2]), [7u64, 1 << 63].map(u64::to_le_bytes).concat()].concat(),
             136,
-            "has the number 9223372036854775808 in row 1. A stream of int64 cannot hold it",
+            "A stream of int64 cannot hold it",
         ),
     ] {
         files.write(name, &bytes);
@@ -204,10 +204,10 @@ fn wrong_lengths_and_rows_are_errors() {
     files.array("x", "|u1", &[5], &[0; 5]);
     files.array("y", "|u1", &[4], &[0; 4]);
     for (name, element, bytes, words) in [
-        ("zero", "|u1", &[2u8, 0, 3][..], "Sequence 1 has the length 0."),
+        ("zero", "|u1", &[2u8, 0, 3][..], "Sequence 1 has the length 0 (file "),
         ("many", "|u1", &[2, 4], "Expected 1 to 3"),
         ("few", "|u1", &[2, 2], "add up to 4 rows"),
-        ("negative", "|i1", &[2, 0xff], "Sequence 1 has the length -1."),
+        ("negative", "|i1", &[2, 0xff], "Sequence 1 has the length -1 (file "),
         ("floats", "<f4", &[0; 8], "Expected one dimension, and integer values"),
     ] {
         let count = bytes.len() as u64 / if element == "<f4" { 4 } else { 1 };

@@ -328,7 +328,7 @@ fn errors_have_a_location() {
     let short = &archive[..archive.len() - 1];
     fs::write(path(&folder, "short.ark"), short).expect("writing");
     for (name, words, line, key) in [
-        ("twice.ark", "Two utterances have the same key 'a'.", None, Some("a")),
+        ("twice.ark", "Two utterances have the same key 'a' (file ", None, Some("a")),
         ("lines.scp", "commands are not run", Some(2), None),
         ("rows.scp", "rows [1:1] are not within the 1 rows", Some(1), Some("a")),
         ("far.scp", "ends where an object was expected", None, Some("a")),

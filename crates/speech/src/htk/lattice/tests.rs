@@ -347,9 +347,9 @@ fn errors_are_located_in_tables() {
     assert_eq!(place(&["u1=DIR/no.lat[0]\n"]).0, "no.lat");
     assert_eq!(place(&["\n\n", USUAL]), ("0.toc".to_owned(), None, None, None));
     let error = open(&["u1=DIR/l1.lat[16]\nu2=[4]\n"]).err().expect("an error");
-    assert!(error.detail().starts_with("It begins at 16 and ends at 4 of '"), "{error}");
+    assert!(error.detail().starts_with("A lattice begins at 16 and ends at 4 of '"), "{error}");
     let past = open(&["u1=DIR/l1.lat[0]\nu2=[47]\n"]).err().expect("an error");
-    assert!(past.detail().starts_with("It begins at 47 and ends at 46 of '"), "{past}");
+    assert!(past.detail().starts_with("A lattice begins at 47 and ends at 46 of '"), "{past}");
     let key = open(&["u1=DIR/l1.lat[0]\nu2=[16]\nu3=[16]\n"]).err().expect("an error");
     assert_eq!((key.location().key.as_deref(), key.location().line), (Some("u2"), Some(2)));
     // A line that says nothing about an offset at all.

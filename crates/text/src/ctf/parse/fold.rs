@@ -66,10 +66,7 @@ fn fold_sequence(notes: &[Note], folded: &mut Vec<Note>) {
             Part::Consequence => notes.iter().find(|other| explains(other)).or_else(|| {
                 // Lines that are missing are explained by the one that could not be read.
                 let is_line = |other: &&Note| matches!(other.cause, Cause::BadLine { .. });
-                notes
-                    .iter()
-                    .find(is_line)
-                    .filter(|line| line.offset != note.offset || line.cause != note.cause)
+                notes.iter().find(is_line).filter(|line| note.cause != Cause::EmptyStream && **line != *note)
             }),
         };
         match cause {
