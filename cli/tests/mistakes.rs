@@ -161,7 +161,7 @@ fn quotes_and_backslashes_in_map_paths_are_explained() {
                    features = [ transforms = ( ) ] ; labels = [ labelDim = 2 ] ] ])";
     write(folder.path(), "map.cntk", section);
     let (_, out, err) = run(folder.path(), &["-q", "validate", "map.cntk"]);
-    assert!((out.clone() + &err).contains("Found '-1'"), "{out}{err}");
+    assert!((out.clone() + &err).contains("has the class -1, but 'labelDim' is 2"), "{out}{err}");
 }
 
 #[test]

@@ -305,7 +305,7 @@ class _StreamExtension(_Stream):
         for begin, end, low, high in zip(rows, rows[1:], entries, entries[1:]):
             # SciPy checks the arrays of each new matrix, which takes ten times as long as the rest.
             matrix = pattern.__class__.__new__(pattern.__class__)
-            matrix.__dict__.update(pattern.__dict__)
+            vars(matrix).update(vars(pattern))
             matrix.data, matrix.indices = weights[low:high], indices[low:high]
             matrix.indptr = offsets[begin : end + 1] - np.int32(low)
             matrix._shape = (end - begin, self.info.sample_size)

@@ -79,7 +79,7 @@ impl Data {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains("' was changed while it was in use."), "{what}: {name}: {text}");
+                    assert!(text.contains("' was changed while it was in use"), "{what}: {name}: {text}");
                     assert!(text.contains("Open the reader again"), "{what}: {name}: {text}");
                     let is_named = |file: &PathBuf| text.contains(&format!("'{}'", file.display()));
                     assert!(self.files.iter().any(is_named), "{what}: {name}: {text}");

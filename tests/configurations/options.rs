@@ -34,14 +34,14 @@ fn negative_sizes_are_refused_with_their_line() {
     }
     for key in ["maxErrors", "chunkSizeInBytes"] {
         let error = refused(&text("", &format!("{key} = -5"), ""));
-        assert!(error.message().ends_with("is negative."), "{error}");
+        assert!(error.message().ends_with("is negative: -5."), "{error}");
         assert_eq!(place(&error), (3, key.len() as u64 + 4), "{error}");
     }
     let error = refused(&text("", "", "dim = -2"));
-    assert!(error.message().ends_with("is negative."), "{error}");
+    assert!(error.message().ends_with("is negative: -2."), "{error}");
     for key in ["randomizationWindow", "chunkSizeInBytes"] {
         let error = refused(&text(&format!("{key} = 99999999999999999999"), "", ""));
-        assert!(error.message().ends_with("is too large."), "{error}");
+        assert!(error.message().ends_with("is too large: 99999999999999999999."), "{error}");
     }
 }
 

@@ -194,15 +194,15 @@ fn out_of_range_values_are_located_errors() {
             "1 |x 1 2 |w 1:1\n1 |x 3 256 |w 2:1\n",
             2,
             23,
-            "A value does not fit: 256. Expected an integer from 0 to 255 (uint8).",
+            "A value does not fit: 256. Expected an integer from 0 to 255 (uint8)",
         ),
         ("x", "1 |x 1 2 |w 1:1\n2 |x -1 2 |w 1:1\n", 2, 21, "A value does not fit: -1. Expected"),
         ("x", "1 |x 1 2.5 |w 1:1\n", 1, 7, "A value is not an integer: 2.5. Expected"),
-        ("x", "1 |x 1 nan |w 1:1\n", 1, 7, "A value is not a number: it begins with 'n'."),
-        ("w", "1 |x 1 2 |w 9:1\n", 1, 13, "A value has the index 9, but 'dim' of 'w' is 5."),
-        ("w", "1 |x 1 2 |w 1:1 2:1\n", 1, 19, "A sample of ids has 2 entries. Expected one, 'index:1'."),
-        ("w", "1 |x 1 2 |w\n", 1, 11, "A sample of ids has 0 entries."),
-        ("w", "1 |x 1 2 |w 1:2\n", 1, 15, "A sample of ids has an entry with a value other than 1."),
+        ("x", "1 |x 1 nan |w 1:1\n", 1, 7, "A value is not a number: it begins with 'n'"),
+        ("w", "1 |x 1 2 |w 9:1\n", 1, 13, "A value has the index 9, but 'dim' of 'w' is 5"),
+        ("w", "1 |x 1 2 |w 1:1 2:1\n", 1, 19, "A sample of ids has 2 entries. Expected one, 'index:1'"),
+        ("w", "1 |x 1 2 |w\n", 1, 11, "A sample of ids has 0 entries"),
+        ("w", "1 |x 1 2 |w 1:2\n", 1, 15, "A sample of ids has an entry with a value other than 1"),
     ] {
         let path = write(folder.path(), text);
         let open = |errors| {
@@ -241,9 +241,9 @@ fn unsupported_stream_types_are_refused() {
         Reader::builder().config_text(&text)?.open()
     };
     for (stream, said) in [
-        ("format = sparse ; element = uint8", "The values of the sparse stream 'x' cannot be uint8."),
-        ("format = sparse ; element = float64", "The values of the sparse stream 'x' cannot be float64."),
-        ("format = dense ; ids = int32", "The stream 'x' has 'ids' but is not sparse."),
+        ("format = sparse ; element = uint8", "The values of the sparse stream 'x' cannot be uint8"),
+        ("format = sparse ; element = float64", "The values of the sparse stream 'x' cannot be float64"),
+        ("format = dense ; ids = int32", "The stream 'x' has 'ids' but is not sparse"),
         ("format = sparse ; ids = uint8", "Expected one of the words int32, int64."),
         ("format = dense ; element = uint9", "Did you mean 'uint8'?"),
         ("format = sparse ; ids = int32 ; element = int32", "has both 'element' and 'ids'"),
@@ -335,8 +335,8 @@ fn ids_of_binary_files_match_indices_of_the_one_hot_stream() {
 fn binary_samples_without_ids_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (line, said) in [
-        ("7 |w 1:1 2:1 |t 0:1 |x 1", "A sample of ids has 2 entries. Expected one entry with the value 1."),
-        ("7 |w 3:2 |t 0:1 |x 1", "A sample of ids has the value 2.0."),
+        ("7 |w 1:1 2:1 |t 0:1 |x 1", "A sample of ids has 2 entries. Expected one entry with the value 1"),
+        ("7 |w 3:2 |t 0:1 |x 1", "A sample of ids has the value 2.0"),
     ] {
         let text = format!("6 |w 1:1 |t 0:1 |x 1\n{line}\n");
         let path = to_binary(&write(folder.path(), &text));

@@ -574,5 +574,8 @@ fn messages_number_the_deserializers_of_a_builder() {
     let builder = Reader::builder().ctf(CtfDeserializer::new("a.ctf").dense("x", 1));
     let result = builder.ctf(CtfDeserializer::new("b.ctf").dense("y", 0)).open();
     let error = result.map(drop).expect_err("a sample without values");
-    assert_eq!(error.message(), "The value of 'dim' in 'CtfDeserializer (deserializer 2):input:y' is 0.");
+    assert_eq!(
+        error.message(),
+        "The value of 'dim' in the stream 'y' of CtfDeserializer (deserializer 2) is 0."
+    );
 }
