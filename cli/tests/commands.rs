@@ -103,7 +103,7 @@ fn class_arrays_become_sparse_streams() {
     }
     assert_eq!(text(), "0\t|y 2:1\n1\t|y 0:1\n2\t|y 4:1\n", "the earlier file is kept");
     let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--stream", "yy"]);
-    assert!(code == 2 && errors.contains("There is no stream 'yy'. The data have 'y'."), "{errors}");
+    assert!(code == 2 && errors.contains("There is no stream 'yy'. The data have 'y'"), "{errors}");
     let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--one-hot", "y=5"]);
     assert!(code == 2 && errors.contains("--one-hot is for NumPy arrays and Arrow files"), "{errors}");
 }

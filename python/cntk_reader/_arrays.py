@@ -454,6 +454,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         if precision == "double" or self.keeps_types or not wide:
             return self
         narrow = copy.copy(self)
+        narrow._described = None
         narrow._streams = {name: copy.copy(stream) for name, stream in self._streams.items()}
         for name in wide:
             narrow._streams[name].element = np.dtype(np.float32)

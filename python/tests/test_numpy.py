@@ -158,7 +158,7 @@ class Minibatches(unittest.TestCase):
 
     def test_values_out_of_range(self) -> None:
         path = self.save("x", np.array([1, 2**63], np.uint64))
-        with self.assertRaisesRegex(ReaderError, "9223372036854775808 in row 1. A stream of int64 cannot hold it"):
+        with self.assertRaisesRegex(ReaderError, "9223372036854775808 in row 1 .*A stream of int64 cannot hold it"):
             self.read(NumpyDeserializer({"x": StreamDef(npy=path)}))
 
 

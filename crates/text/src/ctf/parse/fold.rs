@@ -21,6 +21,8 @@ impl Part {
     fn of(cause: Cause) -> Part {
         match cause {
             Cause::EmptyLine | Cause::CrowdedLine { .. } | Cause::Ended(_) | Cause::FileEnded => Part::Line,
+            // Not for lack of lines, but because they are not told apart.
+            Cause::TooManySamples { lone_returns: true, .. } => Part::Mistake,
             Cause::BadLine { .. }
             | Cause::FewLines { .. }
             | Cause::TooManySamples { .. }
