@@ -85,8 +85,10 @@ impl Bench {
 
     /// Prepares to run a script of the kit.
     pub fn command(&self, script: &str) -> Command {
-        let mut command = Command::new(self.shell[0]);
-        command.args(&self.shell[1..]).arg(self.kit.join(script)).current_dir(&self.folder);
+        // A shell cannot trap a signal that its parent ignores, as a shell's background jobs do.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(self.shell);
+        command.arg(self.kit.join(script)).current_dir(&self.folder);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", self.tools.display())).env_remove("LD_LIBRARY_PATH");
         command.env("HERE", &self.folder);
