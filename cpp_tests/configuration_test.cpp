@@ -578,7 +578,7 @@ TEST_F(Configuration, MessagesUseTheHeadersOptionNames) {
   const cr::Error no_bytes = ErrorOf([&] { data(2).ChunkSize(0); });
   const std::pair<std::string, const char*> cases[] = {
       {message(frames, data(2)), "'frame_mode = true' needs sequences of one sample"},
-      {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in 'ReaderOptions'"},
+      {message(both, data(2)), "Both 'frame_mode' and 'truncation_length' are set in ReaderOptions"},
       {message({}, data(1)), "Set 'dim' to the number of values"},
       {no_bytes.what(),
        "The value of 'ChunkSize' is '0'. Expected a whole number from 1 to 9223372036854775807."},

@@ -117,7 +117,8 @@ static void test_errors_are_objects(void) {
   EXPECT(info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR);
   EXPECT(info.file != NULL && strcmp(info.file, "/nowhere/at/all") == 0);
   EXPECT(info.line == 0 && info.offset == CNTK_READER_UNKNOWN && info.stream == NULL && info.key == NULL);
-  EXPECT(strstr(cntk_reader_error_get_text(error), info.message) != NULL);
+  /* The text has the location before the full stop of the message. */
+  EXPECT(strncmp(cntk_reader_error_get_text(error), info.message, strlen(info.message) - 1) == 0);
   info.struct_size = 0;
   EXPECT(cntk_reader_error_describe(error, &info) == REFUSED);
   cntk_reader_error_free(error);
@@ -142,6 +143,14 @@ static int refused(cntk_reader_status status, cntk_reader_error* error, const ch
   return is_so;
 }
 
+/* Expects that a call that returns `error` is refused with a text. */
+#define EXPECT_REFUSED(call, expected)        \
+  do {                                        \
+    const cntk_reader_status status = (call); \
+    EXPECT(refused(status, error, expected)); \
+    error = NULL;                             \
+  } while (0)
+
 static void test_misused_handles(void) {
   cntk_reader_canceller* canceller = NULL;
   cntk_reader_options* options = NULL;
@@ -155,15 +164,15 @@ static void test_misused_handles(void) {
   EXPECT(cntk_reader_options_create(0, &options, NULL) == CNTK_READER_STATUS_OK);
   /* Through void *, as a program's own containers may hold handles. */
   handle = options;
-  EXPECT(refused(cntk_reader_canceller_cancel(handle, &ends, &error), error,
+  EXPECT_REFUSED(cntk_reader_canceller_cancel(handle, &ends, &error),
                  "The argument 'canceller' of cntk_reader_canceller_cancel is a cntk_reader_options. "
-                 "Expected a cntk_reader_canceller."));
+                 "Expected a cntk_reader_canceller.");
   handle = canceller;
-  EXPECT(refused(cntk_reader_options_set_size(handle, "a", 1, 1, &error), error,
-                 "The argument 'options' of cntk_reader_options_set_size is a cntk_reader_canceller."));
+  EXPECT_REFUSED(cntk_reader_options_set_size(handle, "a", 1, 1, &error),
+                 "The argument 'options' of cntk_reader_options_set_size is a cntk_reader_canceller.");
   source.options = handle;
-  EXPECT(refused(cntk_reader_open(&source, &reader, &error), error,
-                 "The member 'options' of cntk_reader_source is a cntk_reader_canceller."));
+  EXPECT_REFUSED(cntk_reader_open(&source, &reader, &error),
+                 "The member 'options' of cntk_reader_source is a cntk_reader_canceller.");
   EXPECT(log_lines == 0);
   cntk_reader_options_free(handle);
   EXPECT(log_lines == 1);
@@ -173,13 +182,13 @@ static void test_misused_handles(void) {
   EXPECT(cntk_reader_canceller_cancel(canceller, &ends, NULL) == CNTK_READER_STATUS_OK);
   cntk_reader_canceller_free(canceller);
   EXPECT(log_lines == 1);
-  EXPECT(refused(cntk_reader_canceller_cancel(canceller, &ends, &error), error,
+  EXPECT_REFUSED(cntk_reader_canceller_cancel(canceller, &ends, &error),
                  "The argument 'canceller' of cntk_reader_canceller_cancel is a released "
-                 "cntk_reader_canceller."));
+                 "cntk_reader_canceller.");
   source.options = options;
   source.canceller = canceller;
-  EXPECT(refused(cntk_reader_open(&source, &reader, &error), error,
-                 "The member 'canceller' of cntk_reader_source is a released cntk_reader_canceller."));
+  EXPECT_REFUSED(cntk_reader_open(&source, &reader, &error),
+                 "The member 'canceller' of cntk_reader_source is a released cntk_reader_canceller.");
   cntk_reader_canceller_free(canceller);
   EXPECT(log_lines == 2);
   cntk_reader_options_free(options);
