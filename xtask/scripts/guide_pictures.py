@@ -186,9 +186,9 @@ class Chunks(ComposableUserDeserializer):
     def get_chunk(self, chunk_id):
         self.loaded.append(chunk_id)
         self.held[chunk_id] += 1
-        numbers = np.arange(chunk_id * self.size, (chunk_id + 1) * self.size, dtype=np.float32)[:, None]
+        numbers = np.arange(chunk_id * self.size, (chunk_id + 1) * self.size, dtype=np.float32)
         weakref.finalize(numbers, self.held.subtract, [chunk_id])
-        return {"x": numbers}
+        return {"x": numbers[:, None]}
 
     def homes(self, minibatch):
         """Returns the chunk of each sequence of a minibatch."""
