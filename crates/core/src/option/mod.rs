@@ -156,6 +156,7 @@ impl FrontEnd {
     }
 
     /// Returns whether the options are those of a text in CNTK's language.
+    #[doc(hidden)]
     pub fn has_text(self) -> bool {
         matches!(self, FrontEnd::Configuration | FrontEnd::Cntk)
     }
