@@ -104,7 +104,7 @@ impl Part {
 fn check(parts: &[Part]) -> Result<(), Failure> {
     let Some(first) = parts.first() else { return Ok(()) };
     for part in parts {
-        // What the parts of one whole have in common.
+        // Properties that all parts of one whole share.
         for member in
             ["/command", "/part/parts", "/file", "/input", "/from", "/to", "/streams", "/part/total"]
         {

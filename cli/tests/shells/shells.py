@@ -18,7 +18,7 @@ import pyte
 ROWS, COLUMNS = 40, 100
 SECONDS = 20  # until a screen must have come
 
-# What is typed; words that the screen must show then; words that it must not show.
+# Keys to type; words that the screen must show then; words that it must not show.
 CASES = [
     ("cntk-reader vali\t", ["cntk-reader validate"], []),
     ("cntk-reader \t\t", ["info", "validate", "convert", "completions"], ["data.ctf"]),
