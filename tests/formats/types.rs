@@ -351,7 +351,7 @@ fn binary_samples_without_ids_are_errors() {
     let path = to_binary(&write(folder.path(), "1 |w 1:1 |t 0:1 |x 1\n"));
     let open = |cbf| Reader::builder().options(in_order()).cbf(cbf).open();
     let error = open(CbfDeserializer::new(&path).ids("x", ElementType::Int32)).expect_err("an error");
-    assert!(error.to_string().contains("but is not sparse in the file."), "{error}");
+    assert!(error.to_string().contains("but is not sparse in the file"), "{error}");
     for cbf in [
         CbfDeserializer::new(&path).ids("w", ElementType::Int32).padding("w", 1 << 40),
         CbfDeserializer::new(&path).padding("w", 1),
