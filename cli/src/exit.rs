@@ -1,7 +1,7 @@
 //! The exit codes, and the reporting of failures.
 
 use cntk_reader::ErrorKind;
-use std::io;
+use std::{fmt, io};
 
 /// Exit codes. They are part of the program's interface, described in `docs/tool.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,30 +52,32 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Library(error) => error.fmt(f),
+            Failure::Usage(message) | Failure::Data(message) => f.write_str(message),
+            Failure::Output(error) => write!(f, "Cannot write to standard output: {error}."),
+        }
+    }
+}
+
 /// The result of a command.
 pub type Outcome = Result<Exit, Failure>;
 
 /// Reports a failure on standard error; returns the exit code.
 pub fn end(outcome: Outcome) -> Exit {
-    match outcome {
-        Ok(exit) => exit,
-        Err(Failure::Library(error)) => {
-            eprintln!("error: {error}");
-            error.kind().into()
-        }
-        Err(Failure::Usage(message)) => {
-            eprintln!("error: {message}");
-            Exit::Usage
-        }
-        Err(Failure::Data(message)) => {
-            eprintln!("error: {message}");
-            Exit::WrongData
-        }
+    let failure = match outcome {
+        Ok(exit) => return exit,
         // The reader of the pipe has seen enough and closed it, as `head` does.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Good,
-        Err(Failure::Output(error)) => {
-            eprintln!("error: Cannot write to standard output: {error}.");
-            Exit::Io
-        }
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::Good,
+        Err(failure) => failure,
+    };
+    eprintln!("error: {failure}");
+    match failure {
+        Failure::Library(error) => error.kind().into(),
+        Failure::Usage(_) => Exit::Usage,
+        Failure::Data(_) => Exit::WrongData,
+        Failure::Output(_) => Exit::Io,
     }
 }

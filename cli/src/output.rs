@@ -1,6 +1,7 @@
 //! Results on standard output: as tables for people, or as JSON for programs.
 
 use crate::args::{Form, Global};
+use cntk_reader::Storage;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
@@ -78,6 +79,11 @@ impl Output {
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Returns the name of a storage.
+pub fn storage_name(storage: Storage) -> &'static str {
+    if storage == Storage::Dense { "dense" } else { "sparse" }
 }
 
 /// Formats a number with thousands separators.

@@ -6,11 +6,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::import::{self, ImportArgs, Kind};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, bytes, count};
+use crate::output::{Output, SCHEMA, bytes, count, storage_name};
 use crate::part::{PartOption, PartReport};
 use crate::progress::Progress;
 use clap::ValueEnum;
-use cntk_reader::{ElementType, FileFormat, ReaderOptions, Storage, StreamInfo};
+use cntk_reader::{ElementType, FileFormat, ReaderOptions, StreamInfo};
 use cntk_reader_core::file::address;
 use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, Share, convert};
 use cntk_reader_tools::files::{CompressOptions, compress_with};
@@ -239,7 +239,7 @@ impl StreamReport {
     fn new(stream: &StreamInfo) -> StreamReport {
         StreamReport {
             name: stream.name.clone(),
-            storage: if stream.storage == Storage::Dense { "dense" } else { "sparse" },
+            storage: storage_name(stream.storage),
             element: stream.element.name(),
             dim: stream.sample_size(),
         }

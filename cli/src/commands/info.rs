@@ -4,9 +4,9 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::import::{self, PreviewArgs};
 use crate::input::{Checked, FoundStreams, Input};
-use crate::output::{Output, SCHEMA, bytes, count, number};
+use crate::output::{Output, SCHEMA, bytes, count, number, storage_name};
 use crate::progress::Progress;
-use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, Storage, StreamInfo};
+use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Location, StreamInfo};
 use cntk_reader_tools::index::CacheState;
 use cntk_reader_tools::inspect::{
     Brief, CheckOptions, CheckProgress, Finding, Lengths, Severity, StreamStatistics, WindowUse,
@@ -299,7 +299,7 @@ fn stream(info: &StreamInfo, seen: &StreamStatistics, found: Option<usize>) -> S
     let places = dim.map_or(0.0, |dim| seen.samples as f64 * dim as f64);
     Stream {
         name: info.name.clone(),
-        storage: if info.storage == Storage::Dense { "dense" } else { "sparse" },
+        storage: storage_name(info.storage),
         element: match info.element {
             ElementType::Float => "float",
             ElementType::Double => "double",

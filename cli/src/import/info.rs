@@ -3,8 +3,8 @@
 use super::{Kind, PreviewArgs, open};
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
-use crate::output::{Output, SCHEMA, bytes, count};
-use cntk_reader::{FileFormat, Storage};
+use crate::output::{Output, SCHEMA, bytes, count, storage_name};
+use cntk_reader::FileFormat;
 use cntk_reader_tools::import::folder::ImageFolder;
 use cntk_reader_tools::import::{Import, ImportFormat, Kind as StreamKind};
 use serde::Serialize;
@@ -124,7 +124,7 @@ fn records(output: &mut Output, path: &str, format: ImportFormat, import: &Impor
             let info = stream.info();
             Stream {
                 name: stream.name.clone(),
-                storage: if info.storage == Storage::Dense { "dense" } else { "sparse" },
+                storage: storage_name(info.storage),
                 element: stream.element.name(),
                 dim: stream.dim,
                 r#type: stream.kind.name(),

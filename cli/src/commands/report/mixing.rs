@@ -30,12 +30,7 @@ pub fn measure(input: &Input, sizes: &[u64], global: &Global) -> Result<Vec<Mixi
                     prints one."
             .to_owned());
     }
-    let measured = sizes.iter().map(|&size| one(input, size, global)).collect::<Result<_, _>>();
-    measured.map_err(|failure| match failure {
-        Failure::Library(error) => error.to_string(),
-        Failure::Usage(message) | Failure::Data(message) => message,
-        Failure::Output(error) => error.to_string(),
-    })
+    sizes.iter().map(|&size| one(input, size, global).map_err(|failure| failure.to_string())).collect()
 }
 
 fn one(input: &Input, minibatch_size: u64, global: &Global) -> Result<Mixing, Failure> {

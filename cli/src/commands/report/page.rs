@@ -2,8 +2,8 @@
 
 use super::values::{Classes, StreamValues};
 use super::{Drawn, FINDINGS, Facts, charts, picture};
-use crate::output::{bytes, count, number};
-use cntk_reader::{Storage, StreamInfo};
+use crate::output::{bytes, count, number, storage_name};
+use cntk_reader::StreamInfo;
 use cntk_reader_tools::inspect::{Finding, InspectedMember, Lengths, Sequence, SequenceData, Severity};
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -106,10 +106,6 @@ fn summary(facts: &Facts) -> String {
     html
 }
 
-fn storage(info: &StreamInfo) -> &'static str {
-    if info.storage == Storage::Dense { "dense" } else { "sparse" }
-}
-
 fn streams(facts: &Facts) -> String {
     let members = facts.data.members().iter().zip(&facts.summary.streams);
     let rows = members.flat_map(|(member, seen)| member.streams().iter().zip(seen)).map(|(info, seen)| {
@@ -121,7 +117,7 @@ fn streams(facts: &Facts) -> String {
         };
         [
             info.name.clone(),
-            storage(info).to_owned(),
+            storage_name(info.storage).to_owned(),
             info.element.name().to_owned(),
             shape,
             seen.dim.to_string(),

@@ -103,7 +103,7 @@ impl LoadedChunk {
         loader: &Arc<Loader>,
         late: Option<&Corpus>,
     ) -> Result<LoadedChunk> {
-        let UserChunk(content) = call(format!("loading chunk {number}"), || user.load(number))?;
+        let UserChunk(content) = call(format_args!("loading chunk {number}"), || user.load(number))?;
         let is_fetched = !matches!(content, Content::Arrays(..));
         if is_fetched && !user.fetches_sequences() {
             return Err(wrong_chunk(
@@ -131,7 +131,7 @@ impl LoadedChunk {
         };
         let listed = match (listed, late, &data) {
             (None, Some(_), Data::Source(source)) => {
-                call(format!("listing chunk {number}"), || source.sequences())?.ok_or_else(|| {
+                call(format_args!("listing chunk {number}"), || source.sequences())?.ok_or_else(|| {
                     wrong_chunk(
                         number,
                         "`UserDeserializer::sequences` does not list its sequences, and neither does \

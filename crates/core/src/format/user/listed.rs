@@ -139,7 +139,7 @@ impl ListedDeserializer {
 
 /// Calls user code to list the sequences of a chunk.
 fn list(user: &dyn UserDeserializer, number: ChunkId) -> Result<Sequences> {
-    call(format!("listing chunk {number}"), || user.sequences(number))?.ok_or_else(|| {
+    call(format_args!("listing chunk {number}"), || user.sequences(number))?.ok_or_else(|| {
         wrong_chunk(
             number,
             "`sequences` does not list its sequences. It must list those of all chunks or of none; and of all, if \
