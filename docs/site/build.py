@@ -15,7 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-#: The parts of the site: the folder, the element with a page's text, and the title without what all pages have.
+#: The parts of the site: the folder, the element with a page's text, and the title without what all
+#: pages have.
 PARTS = {
     "Rust": ("reference/rust", '<section id="main-content" class="content"', r"(.*) - Rust"),
     "C and C++": ("reference/cpp", '<div class="contents"', r"cntk-reader: C and C\+\+: (.*)"),
@@ -25,7 +26,8 @@ PARTS = {
 PLACES = {"Rust": r"<main[^>]*>", "C and C++": r'<div id="top">'}
 #: Pages that would stand before those that explain.
 UNSEARCHED = ("benches/", "reference/rust/src/")
-#: Parts of pages that nobody searches for: signs beside headings, and what rustdoc says of all types alike.
+#: Parts of pages that nobody searches for: signs beside headings, and what rustdoc says of all
+#: types alike.
 OMITTED = (
     ".headerlink, .anchor, .doc-anchor, a.src, button, #synthetic-implementations-list, #blanket-implementations-list"
 )

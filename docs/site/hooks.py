@@ -12,7 +12,8 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Where the text of the Python package, which other sites show too, leads to files of the repository.
+#: Where the text of the Python package, which other sites show too, leads to files of the
+#: repository.
 REPOSITORY = "https://github.com/cntk-reader/cntk-reader/blob/main/"
 #: Markdown that belongs to no reader.
 OMITTED = ("crates/", "docs/site/", "fuzz/corpus/", "tests/")

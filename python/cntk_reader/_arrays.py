@@ -362,7 +362,8 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     thread_safe = True
 
-    #: By stream, the values that its numbers stand for: see :func:`from_csv` and :func:`from_table`.
+    #: By stream, the values that its numbers stand for: see :func:`from_csv` and
+    #: :func:`from_table`.
     categories: dict[str, list[Any]]
     #: Whether float64 was asked for, and does not follow the source's precision.
     keeps_types = False

@@ -122,7 +122,8 @@ pub struct Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: this driver owns the handle, which `cntk_reader_open` made, and frees it only here.
+        // SAFETY: this driver owns the handle, which `cntk_reader_open` made, and frees it only
+        // here.
         unsafe { cntk_reader_free(self.reader) };
     }
 }
@@ -389,7 +390,8 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
     assert!(!error.is_null(), "no error object of a call that failed");
     let mut info = MaybeUninit::<cntk_reader_error_info>::uninit();
     // SAFETY: the failed call has written the error, which is freed below. `cntk_reader_error_info`
-    // begins with its size, a `usize`, which is written first. The assertion ensures that the call succeeded and so has filled the struct.
+    // begins with its size, a `usize`, which is written first. The assertion ensures that the call
+    // succeeded and so has filled the struct.
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
         let described = cntk_reader_error_describe(error.as_ref(), info.as_mut_ptr());

@@ -403,9 +403,10 @@ fn messages_are_in_the_words_of_each_front_end() {
     let mut found = Vec::new();
     for front_end in [FrontEnd::Rust, FrontEnd::Cpp, FrontEnd::Python] {
         FRONT_END.set(front_end);
-        // Cases before this one are about mistakes in the language itself.
-        // Only a configuration names a deserializer by its type, and refuses tabs as CNTK does. Text stands in for
-        // builders here, and has no names of classes for places. A state has CNTK's keys in all languages.
+        // Cases before this one are about mistakes in the language itself. Only a configuration
+        // names a deserializer by its type, and refuses tabs as CNTK does. Text stands in for
+        // builders here, and has no names of classes for places. A state has CNTK's keys in all
+        // languages.
         let is_of_all = |(title, _): &&Case| {
             ![
                 "A deserializer that was not registered",

@@ -1,5 +1,6 @@
-//! `cargo xtask docs`: the documentation site under target/site: the Markdown of the repository, the
-//! references of Python, Rust, C and C++, and one search. The step `site` opens all of its pages.
+//! `cargo xtask docs`: the documentation site under target/site: the Markdown of the repository,
+//! the references of Python, Rust, C and C++, and one search. The step `site` opens all of its
+//! pages.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

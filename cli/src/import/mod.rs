@@ -39,8 +39,8 @@ pub fn kind_of(path: &Path) -> Result<Option<Kind>, Failure> {
     Ok(ImportFormat::of(format_of(path)?, &address::text_of(path)).map(Kind::Records))
 }
 
-/// Recognizes the only file of a command. Several files, and files of other formats, are `None`, for
-/// which the options of this module are errors.
+/// Recognizes the only file of a command. Several files, and files of other formats, are `None`,
+/// for which the options of this module are errors.
 pub fn only(files: &[PathBuf], args: &PreviewArgs) -> Result<Option<(String, Kind)>, Failure> {
     let kind = match files {
         [path] => kind_of(path)?.map(|kind| (address::text_of(path).into_owned(), kind)),
@@ -83,7 +83,8 @@ pub fn first(
     Ok((streams, Sequence::first_of(&mut data, count)?))
 }
 
-/// Opens a folder of images, for `head`: the paths of the first ones and the names of their classes.
+/// Opens a folder of images, for `head`: the paths of the first ones and the names of their
+/// classes.
 pub fn first_images(path: &str, count: u64) -> Result<Vec<(String, usize, String)>, Failure> {
     let folder = ImageFolder::open(path)?;
     let images = folder.all().take(usize::try_from(count).unwrap_or(usize::MAX));

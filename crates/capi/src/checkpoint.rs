@@ -42,8 +42,8 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
         // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
         // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         object!(reader)?.with(|reader| reader.restore(checkpoint))
     })
@@ -62,8 +62,8 @@ pub unsafe extern "C" fn cntk_reader_checkpoint_restore_over_changed_values(
         // SAFETY: `bytes` is NULL, which `inputs` refuses unless `size` is 0, or has `size` bytes,
         // as documented above.
         let checkpoint = unsafe { inputs(bytes, size, "bytes") }?;
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         object!(reader)?.with(|reader| reader.restore_over_changed_values(checkpoint))
     })

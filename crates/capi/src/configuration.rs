@@ -119,8 +119,8 @@ pub unsafe extern "C" fn cntk_reader_configuration_set(
         // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
         // member.
         let configuration = unsafe { sized::read(configuration, cntk_reader_configuration::default()) }?;
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         object!(reader)?.with(|reader| reader.configure(&configuration.try_into()?))
     })

@@ -133,8 +133,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
         // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first
         // member.
         let epoch = unsafe { sized::read(epoch, cntk_reader_epoch::default()) }?;
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         object!(reader)?.with(|reader| reader.start_epoch(&epoch.try_into()?))
     })

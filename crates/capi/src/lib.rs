@@ -3,9 +3,10 @@
 //!
 //! This layer makes no decisions. A call converts its arguments to Rust values, calls the engine
 //! and converts the result back. Shared code lives in [`call`] (panics, errors, NULL, arrays),
-//! [`text`] (strings), [`sized`] (structs that may grow) and [`handle`] (tags of handles). Types have their C names, so that a
-//! search finds both sides. `include/cntk_reader.h` is generated from this crate, and the doc
-//! comments of public items become its documentation. The folder [`host`] has a header of its own.
+//! [`text`] (strings), [`sized`] (structs that may grow) and [`handle`] (tags of handles). Types
+//! have their C names, so that a search finds both sides. `include/cntk_reader.h` is generated from
+//! this crate, and the doc comments of public items become its documentation. The folder [`host`]
+//! has a header of its own.
 
 #![allow(unsafe_code, reason = "pointers, lengths and callbacks of programs in other languages")]
 #![allow(non_camel_case_types)]

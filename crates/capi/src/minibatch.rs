@@ -113,8 +113,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_next(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         let reader = object!(reader)?;
         let (place, outcome) = (given(minibatch, "minibatch")?, given(outcome, "outcome")?);
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_wait(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         let (reader, is_ready) = (object!(reader)?, given(is_ready, "is_ready")?);
         is_ready.write(reader.with(|reader| reader.wait(Duration::from_millis(milliseconds)))?.into());
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn cntk_reader_minibatch_read(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         let (reader, place) = (object!(reader)?, given(minibatch, "minibatch")?);
         let minibatch = reader.with(Reader::read)?;

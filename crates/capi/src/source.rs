@@ -169,8 +169,8 @@ impl cntk_reader_source {
             transforms: &transforms.names(),
             ..ExtensionTypes::default()
         };
-        // SAFETY: as above: `canceller` is NULL or a handle. It is cloned, so the caller may free it
-        // during later calls of the reader.
+        // SAFETY: as above: `canceller` is NULL or a handle. It is cloned, so the caller may free
+        // it during later calls of the reader.
         let canceller = match unsafe { self.canceller.as_ref() } {
             None => None,
             canceller => Some(handle::object_of(canceller, member("canceller"))?.clone()),

@@ -89,8 +89,8 @@ pub unsafe extern "C" fn cntk_reader_state_set(
         // SAFETY: each element's name is a string of the caller's, as documented in the struct.
         let key = |entry: &cntk_reader_state_entry| unsafe { text::utf8(entry.key, entry.key_length, "key") };
         let state = entries.iter().map(|entry| Ok((key(entry)?, entry.value))).collect::<Result<Vec<_>>>()?;
-        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread in
-        // a call is refused by its lock.
+        // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
+        // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
         object!(reader)?.with(|reader| reader.set_state(&state))
     })

@@ -217,8 +217,8 @@ impl Error {
         self
     }
 
-    /// Marks the message as CNTK's. The first detail is then the cause in words of this library, and
-    /// is shown first; the message is shown last.
+    /// Marks the message as CNTK's. The first detail is then the cause in words of this library,
+    /// and is shown first; the message is shown last.
     #[must_use]
     #[doc(hidden)]
     pub fn as_cntk(mut self) -> Self {

@@ -62,8 +62,8 @@ impl Built<'_> {
         self.modules(&kit, "cntk-reader", options, |name| line("0.1.0", name, "2.7"))
     }
 
-    /// Compiles a module and copies it to each of the modules' names. A line at the end of a library
-    /// does not matter to the loader.
+    /// Compiles a module and copies it to each of the modules' names. A line at the end of a
+    /// library does not matter to the loader.
     fn modules(
         &self,
         folder: &Path,

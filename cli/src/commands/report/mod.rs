@@ -21,7 +21,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use values::StreamValues;
 
-/// Write an HTML page about a data set: streams, lengths, values, classes, shuffling, findings, samples
+/// Write an HTML page about a data set: streams, lengths, values, classes, shuffling, findings,
+/// samples
 ///
 /// All data are checked, as by `validate`. Values, classes and samples come from sequences drawn
 /// uniformly at random. The page is one file without scripts and without links to other files.
@@ -36,7 +37,8 @@ pub struct Report {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// The page; an existing file is replaced [default: the name of the first file, with .html appended]
+    /// The page; an existing file is replaced [default: the name of the first file, with .html
+    /// appended]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 

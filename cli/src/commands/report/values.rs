@@ -18,7 +18,7 @@ const BARS: usize = 40;
 pub struct StreamValues {
     is_dense: bool,
     has_classes: bool,
-    /// Number of values, of those that are 0, and of those that are not finite.
+    /// Number of all values, of zeros, and of NaN and infinite values.
     pub values: u64,
     pub zeros: u64,
     pub not_finite: u64,

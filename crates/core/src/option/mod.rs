@@ -14,8 +14,8 @@ use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
 use table::{CLASSES, NAMED, Word};
 
-/// Names of a reader's options in messages, if they were not read from a text: of C, of Rust and C++,
-/// and of Python.
+/// Names of a reader's options in messages, if they were not read from a text: of C, of Rust and
+/// C++, and of Python.
 const READER_OPTIONS: [&str; 3] = ["reader options", "ReaderOptions", "MinibatchSource"];
 
 /// Returns the template for an option, given its key in CNTK's language.
@@ -155,7 +155,7 @@ impl FrontEnd {
         }
     }
 
-    /// Returns whether the options are those of a text in CNTK's language.
+    /// Returns whether the options were read from a text in CNTK's language.
     #[doc(hidden)]
     pub fn has_text(self) -> bool {
         matches!(self, FrontEnd::Configuration | FrontEnd::Cntk)

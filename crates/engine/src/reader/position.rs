@@ -80,7 +80,8 @@ impl ReaderPosition {
 
 const EXPECTED: &str = "Expected the names and numbers in the state of a reader with these options.";
 
-/// Describes a state that lacks a name: it may be of the other kind of timeline, or no state at all.
+/// Describes a state that lacks a name: it may be of the other kind of timeline, or no state at
+/// all.
 fn lacking(state: &[(&str, u64)], key: &str) -> String {
     let is_local = LOCAL_KEYS.iter().any(|local| find(state, local).is_some());
     let is_global = find(state, POSITION_KEY).is_some();

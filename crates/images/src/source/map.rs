@@ -19,7 +19,7 @@ pub(super) struct Map {
     /// Path of the file as written in the configuration.
     file: String,
     text: Vec<u8>,
-    /// The file is a folder of images, so the lines are not those of a file.
+    /// The lines were made from a folder of images, not read from a file.
     is_folder: bool,
     lines: Vec<Line>,
     /// The keys of the lines; `None` if each key is the line number.

@@ -1,4 +1,5 @@
-//! A digest of data, to compare the input of a conversion with its output, and parts with the whole.
+//! A digest of data, to compare the input of a conversion with its output, and parts with the
+//! whole.
 
 use super::data::{Batch, Data};
 use cntk_reader_core::Result;
@@ -9,8 +10,8 @@ use std::fmt;
 /// A digest of data: equal, in any format, for data with bitwise equal sequences in the same order
 /// in equal streams. Keys and the order of streams do not count.
 ///
-/// The hash is a polynomial with a coefficient for each sequence, so the digest of the whole follows
-/// from the digests of its parts: see [`Digest::append`].
+/// The hash is a polynomial with a coefficient for each sequence, so the digest of the whole
+/// follows from the digests of its parts: see [`Digest::append`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     /// The value of the polynomial, less than [`PRIME`].

@@ -46,7 +46,7 @@ impl Conll {
         Ok(Conll { lines: Lines::open(path)?, columns: names, has_tabs })
     }
 
-    /// Whether the columns are those of CoNLL-U, which has lines that are no words.
+    /// Whether the file is CoNLL-U, in which some lines are not words.
     fn is_universal(&self) -> bool {
         self.columns.iter().eq(UNIVERSAL.iter())
     }

@@ -1,5 +1,5 @@
-//! Folds the consequences of a mistake into it: a bad number makes its sequence lack a sample, and a
-//! line without samples makes it lack a line. A check reports the mistake alone.
+//! Folds the consequences of a mistake into it: a bad number makes its sequence lack a sample, and
+//! a line without samples makes it lack a line. A check reports the mistake alone.
 
 use super::collect::Note;
 use super::report::Cause;
@@ -21,7 +21,7 @@ impl Part {
     fn of(cause: Cause) -> Part {
         match cause {
             Cause::EmptyLine | Cause::CrowdedLine { .. } | Cause::Ended(_) | Cause::FileEnded => Part::Line,
-            // Not for lack of lines, but because they are not told apart.
+            // Carriage returns that do not separate lines.
             Cause::TooManySamples { lone_returns: true, .. } => Part::Mistake,
             Cause::BadLine { .. }
             | Cause::FewLines { .. }
@@ -102,7 +102,7 @@ mod tests {
     fn lack_of_a_sample_follows_from_a_bad_one() {
         let notes = [note(WRONG, true, 1, Some(1)), note(Cause::EmptyStream, true, 1, Some(1))];
         assert_eq!(folded(&notes), [(WRONG, true)]);
-        // Not that of another stream, or of another sequence.
+        // A missing sample of another stream, or of another sequence, is a finding of its own.
         let others = [notes[0], note(Cause::EmptyStream, true, 1, Some(0))];
         assert_eq!(folded(&others), [(WRONG, true), (Cause::EmptyStream, true)]);
         let others = [notes[0], note(Cause::EmptyStream, true, 2, Some(1))];

@@ -409,7 +409,8 @@ impl<'a> Report<'a> {
         self.message_of(note.cause, note.context)
     }
 
-    /// Returns the message for a cause: in CNTK's place CNTK's, otherwise one that names the options.
+    /// Returns the message for a cause: in CNTK's place CNTK's, otherwise one that names the
+    /// options.
     fn message_of(&self, cause: Cause, context: Context) -> String {
         let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
         match found::in_own_words(cause, stream()) {
