@@ -164,7 +164,12 @@ class Explain(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a.ctf"
             for text, stream, options, wanted in (
-                ("nonsense\n", StreamDef(shape=3), {}, "makes each line a sequence. (file"),
+                (
+                    "nonsense\n",
+                    StreamDef(shape=3),
+                    {},
+                    "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.",
+                ),
                 (
                     "0 |x 7:1\n",
                     StreamDef(shape=3, is_sparse=True),
