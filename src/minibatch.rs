@@ -231,8 +231,8 @@ impl<'m> MinibatchStream<'m> {
     /// [`sample_size`](MinibatchStream::sample_size) values, one column after the other; gaps are
     /// zeros.
     ///
-    /// `T` is `f32`, or `f64` if the reader's precision is double. Any other type, or a sparse
-    /// stream, is an error.
+    /// `T` is the type of the stream's values: `f32`, or `f64` if the reader's precision is double,
+    /// unless the stream declares another one. Any other type, or a sparse stream, is an error.
     pub fn dense<T: Element>(&self) -> Result<&'m [T]> {
         self.check(Storage::Dense, T::TYPE)?;
         let Some(packed) = self.packed else { return Ok(&[]) };

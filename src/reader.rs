@@ -41,7 +41,8 @@ impl Reader {
     /// Returns the streams in the order of their numbers: alphabetical for text, as in the file for
     /// binary data.
     ///
-    /// In truncated mode, sparse streams are delivered, and described here, as dense.
+    /// Truncated minibatches with [`expand_sparse`](crate::ReaderOptions::expand_sparse) deliver
+    /// sparse streams, and describe them here, as dense.
     #[must_use]
     pub fn streams(&self) -> &[StreamInfo] {
         &self.descriptions.streams

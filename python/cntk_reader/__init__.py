@@ -13,7 +13,16 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), minibatch_siz
 ```
 """
 
-from . import _native
+try:
+    from . import _native
+except ImportError as error:
+    # The failure to load an extension that exists is not explained by this.
+    if "cannot import name" not in str(error):
+        raise
+    raise ImportError(
+        f"The folder {__path__[0]!r} is a checkout of cntk_reader without the compiled extension. Build it (cargo xtask "
+        "build), or remove the folder from PYTHONPATH to import the installed package."
+    ) from None
 from ._arrays import ArrayDeserializer, OneHot, from_arrays, one_hot
 from ._configuration import (
     CBFDeserializer,

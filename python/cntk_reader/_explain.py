@@ -32,8 +32,35 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
+#: Words of other libraries and languages, and the names that have their meaning here.
+_SYNONYMS = {
+    "alias": "field",
+    "batchsize": "minibatch_size",
+    "channels": "shape",
+    "dim": "shape",
+    "droplast": "drop_last",
+    "epochs": "max_sweeps",
+    "file": "filename",
+    "float32": "float",
+    "float64": "double",
+    "format": "is_sparse",
+    "numepochs": "max_sweeps",
+    "numreplicas": "workers",
+    "path": "filename",
+    "seed": "randomization_seed",
+    "shuffle": "randomize",
+    "size": "shape",
+    "worldsize": "workers",
+}
+
+
 def resembles(name: object, known: Iterable[str]) -> str | None:
-    """Returns the closest of the names ``known``, if one is close."""
+    """Returns the name among ``known`` that has the meaning of ``name``, or else the closest one,
+    if one is close."""
+    known = list(known)
+    synonym = _SYNONYMS.get(_plain(str(name)))
+    if synonym in known:
+        return synonym
     by_plain = {_plain(one): one for one in known}
     near = difflib.get_close_matches(_plain(str(name)), by_plain, n=1)
     return by_plain[near[0]] if near else None
@@ -42,24 +69,57 @@ def resembles(name: object, known: Iterable[str]) -> str | None:
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
     """Returns the message that ``name`` is not in ``known``, with a suggestion."""
     names = list(known)
+    return f"There is no {what} {name!r}.{_suggestion(name, names)} There are: {', '.join(names) or 'none'}."
+
+
+def unknown_option(callable_name: str, option: str, known: Iterable[str]) -> str:
+    """Returns the message that a callable has no such option, with a suggestion."""
+    names = list(known)
+    return f"{callable_name} has no option {option!r}.{_suggestion(option, names)} Its options are: {', '.join(names)}."
+
+
+def _suggestion(name: object, names: list[str]) -> str:
     near = resembles(name, names)
-    question = "" if near is None else f" Did you mean {near!r}?"
-    return f"There is no {what} {name!r}.{question} There are: {', '.join(names) or 'none'}."
+    return "" if near is None else f" Did you mean {near!r}?"
 
 
-def _apply(rules: Mapping[str, Rule], defaults: Mapping[str, object], arguments: dict[str, object]) -> None:
-    """Applies rules to arguments in place. Defaults are not checked."""
-    for name, value in arguments.items():
-        rule = rules.get(name)
-        if rule is not None and not (name in defaults and value is defaults[name]):
-            arguments[name] = rule(name, value)
+def _with_example(message: str, example: str, argument: str | None = None) -> str:
+    """Appends an example, unless the message has one, or the example lacks the argument."""
+    if "For example: " in message or (argument is not None and f"{argument}=" not in example):
+        return message
+    return f"{message} For example: {example}"
 
 
-def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
+def _apply(
+    name: str,
+    example: str,
+    rules: Mapping[str, Rule],
+    defaults: Mapping[str, object],
+    signature: inspect.Signature,
+    arguments: dict[str, object],
+) -> None:
+    """Applies rules to the arguments of ``name`` in place. Defaults are not checked."""
+    for argument, value in arguments.items():
+        rule = rules.get(argument)
+        if rule is None or (argument in defaults and value is defaults[argument]):
+            continue
+        try:
+            arguments[argument] = rule(argument, value)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            # Examples give required arguments by position.
+            optional = argument if signature.parameters[argument].default is not inspect.Parameter.empty else None
+            raise kind(_with_example(f"{name}: {error}", example, optional)) from None
+
+
+def explained(
+    example: str, elsewhere: Mapping[str, str] | None = None, /, **rules: Rule
+) -> Callable[[Explained], Explained]:
     """Decorates a class or function to check its arguments and to explain wrong calls.
 
     Each argument is checked by its rule, and every parameter needs one. Errors about unknown or
-    missing arguments list the options and show ``example``, a correct call.
+    missing arguments list the options and show ``example``, a correct call. ``elsewhere`` says
+    where options are passed that users expect here.
     """
 
     def decorate(what: Explained) -> Explained:
@@ -78,16 +138,14 @@ def explained(example: str, **rules: Rule) -> Callable[[Explained], Explained]:
         def checked(*arguments: object, **options: object) -> object:
             for option in () if takes_any else options:
                 if option not in known:
-                    raise TypeError(f"{unknown(f'option of {name}', option, known)} For example: {example}")
+                    if elsewhere and option in elsewhere:
+                        raise TypeError(f"{name} has no option {option!r}. {elsewhere[option]}")
+                    raise TypeError(_with_example(unknown_option(name, option, known), example))
             try:
                 bound = signature.bind(*arguments, **options)
             except TypeError as error:
                 raise TypeError(f"{name}: {error}. For example: {example}") from None
-            try:
-                _apply(rules, defaults, bound.arguments)
-            except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"{name}: {error} For example: {example}") from None
+            _apply(name, example, rules, defaults, signature, bound.arguments)
             return original(*bound.args, **bound.kwargs)
 
         setattr(checked, RULES, rules)

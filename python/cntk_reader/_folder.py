@@ -19,6 +19,8 @@ from ._types import Array
 PerChannel = Union[float, Sequence[float]]
 
 _ORDERS = ("RGB", "BGR")
+#: Names of folders that hold parts of a data set rather than classes.
+_PARTS = ("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval")
 _CHANNELS: Rule = Either((Real(), Items(Real())))
 
 
@@ -87,6 +89,11 @@ class Normalize(Transform):
                 raise ValueError(
                     f"Normalize: mean has {len(means)} numbers, std {len(deviations)}: {name} needs {channels}."
                 )
+        if divisor is not None and divisor >= 255 and any(abs(number) > 1 for number in means):
+            raise ValueError(
+                f"The mean is {mean!r}, but it is subtracted from pixels between 0 and 1: divide mean and std by 255, or pass "
+                "divisor=None to Normalize."
+            )
         self._is_reversed = color_order.upper() == "RGB"
         self._channels: list[tuple[float, float, float]] = []
         if mean is not None or std is not None or divisor is not None:
@@ -213,6 +220,11 @@ def _classes(folder: str, expected: Sequence[str] | None) -> tuple[str, ...]:
     if not found:
         raise ValueError(
             f"The folder {folder!r} has no folders in it. Each class needs a folder of its own, {folder}/cat/1.jpg, {folder}/dog/2.jpg."
+        )
+    if expected is None and len(found) > 1 and all(name.lower() in _PARTS for name in found):
+        raise ValueError(
+            f"The folders of {folder!r} are named like parts of a data set, {_listed(found)}, not like classes. Pass one of them, "
+            f"{os.path.join(folder, found[-1])!r}; if they are classes, pass classes={list(found)}."
         )
     if expected is not None and tuple(expected) != found:
         missing = [name for name in expected if name not in found]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Union
 
 from ._configuration import HasSection
-from ._recipe import AnyDeserializer
+from ._recipe import AnyDeserializer, refuse_path
 from ._source import MinibatchSource
 from ._user import UserDeserializer
 
@@ -23,11 +22,7 @@ def _is_deserializer(value: object) -> bool:
 
 def is_source(name: str, value: object) -> object:
     """The rule for the source of a dataset or loader."""
-    if isinstance(value, (str, os.PathLike)):
-        path = os.fspath(value)
-        is_table = path.lower().endswith((".csv", ".tsv"))
-        example = f"from_csv({path!r})" if is_table else f"CTFDeserializer({path!r}, StreamDefs(x=StreamDef(shape=64)))"
-        raise TypeError(f"{name} is a path, {path!r}: a deserializer says how to read the file, such as {example}.")
+    refuse_path(name, value)
     items = value if isinstance(value, (list, tuple)) and value else [value]
     if not isinstance(value, MinibatchSource) and not callable(value) and not all(map(_is_deserializer, items)):
         raise TypeError(

@@ -5,6 +5,7 @@ A source can be opened from it again, also in another process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
@@ -22,6 +23,15 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 
 #: A deserializer that a source can read.
 AnyDeserializer = Union[FileDeserializer, UserDeserializer]
+
+
+def refuse_path(what: str, value: object) -> None:
+    """Refuses a path in place of a deserializer."""
+    if isinstance(value, (str, os.PathLike)):
+        path = os.fspath(value)
+        is_table = path.lower().endswith((".csv", ".tsv"))
+        example = f"from_csv({path!r})" if is_table else f"CTFDeserializer({path!r}, StreamDefs(x=StreamDef(shape=64)))"
+        raise TypeError(f"{what} is a path, {path!r}: a deserializer says how to read the file, such as {example}.")
 
 
 @dataclass(frozen=True)
@@ -62,14 +72,16 @@ def compose(
     """Returns the recipe for the arguments of ``MinibatchSource``."""
     given = list(deserializers) if isinstance(deserializers, (list, tuple)) else [deserializers]
     if not given:
-        raise ValueError("A source needs a deserializer.")
+        raise ValueError(
+            'A source needs a deserializer, such as CTFDeserializer("train.ctf", StreamDefs(x=StreamDef(shape=64))).'
+        )
     in_chunks = randomization_window_in_chunks
     if in_chunks is None:
         in_chunks = 0 if randomization_window_in_samples else DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     if in_chunks and randomization_window_in_samples:
-        raise ValueError("The randomization window is given both in chunks and in samples.")
+        raise ValueError("The randomization window is given both in chunks and in samples: pass one of them.")
     if frame_mode and truncation_length:
-        raise ValueError("Truncation and frame mode are mutually exclusive.")
+        raise ValueError("Truncation and frame mode are mutually exclusive: pass frame_mode or truncation_length.")
     window = in_chunks or randomization_window_in_samples
     configuration: Section = {"randomize": bool(randomize and window)}
     if configuration["randomize"]:
@@ -110,6 +122,7 @@ def compose(
         elif isinstance(deserializer, HasSection) and not isinstance(deserializer, type):
             sections.append(deserializer.section())
         else:
+            refuse_path("The deserializer", deserializer)
             raise TypeError(
                 f"A source reads deserializers, but {deserializer!r} is not one. For example: "
                 'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))))'

@@ -166,7 +166,16 @@ class Either:
                 return rule(name, value)
             except TypeError as error:
                 reasons.append(str(error))
-        raise TypeError(" ".join(reasons))
+        raise TypeError(_joined(name, value, reasons))
+
+
+def _joined(name: str, value: object, reasons: list[str]) -> str:
+    """Joins the reasons why no rule accepts a value: "must be a text, or a list, not 3."."""
+    begin, end = f"{name} must be ", f", not {value!r}."
+    kinds = [reason[len(begin) : -len(end)] for reason in reasons if reason.startswith(begin) and reason.endswith(end)]
+    if len(kinds) < len(reasons):
+        return " ".join(reasons)
+    return f"{begin}{', or '.join(kinds)}{end}"
 
 
 @dataclass(frozen=True)
@@ -284,8 +293,17 @@ def check_rank(workers: int, rank: int) -> None:
         )
 
 
+#: The numbers of CNTK's states: of files, and of users' data that list sequences on loading.
+_STATE_KEYS = ("minibatchSourcePosition", "chunkPosition", "sweepIndex", "baseSweepCount")
+
+
 def state(values: Mapping[str, object]) -> dict[str, int]:
     """Returns a CNTK state, whole numbers by name, as a dictionary."""
+    if not any(key in values for key in _STATE_KEYS):
+        names = ", ".join(repr(str(name)) for name in list(values)[:3])
+        raise ValueError(
+            f"This is no state of a reader: it has {names or 'nothing'}. Pass the result of state_dict() or cntk_state() of a source."
+        )
     return {str(key): whole(f"'{key}' of the state", value) for key, value in values.items()}
 
 

@@ -55,7 +55,7 @@ State = Union[Mapping[str, object], bytes]
 
 def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
     if max_samples is not None and max_sweeps is not None:
-        raise ValueError("max_samples and max_sweeps are mutually exclusive.")
+        raise ValueError("max_samples and max_sweeps are mutually exclusive: pass one of them.")
     return Span.of(
         UNLIMITED_SAMPLES if max_samples is None else whole("max_samples", max_samples),
         UNLIMITED_SWEEPS if max_sweeps is None else whole("max_sweeps", max_sweeps),
@@ -441,6 +441,8 @@ class MinibatchSource(OpenReader):
         """
         self._share()
         unit = _size_of_epoch(samples)
+        if stop == 0:
+            raise ValueError("The number of epochs must be at least 1, but is 0.")
         if stop is not None and start is not None and start > stop:
             raise ValueError(f"start is {start}, but the loop ends before epoch {stop}: pass a larger stop.")
         if stop is not None and start is None and not self._is_restored:

@@ -55,11 +55,11 @@ class UserDeserializer:
     def stream_infos(self) -> Sequence[StreamInformation]:
         """Returns the streams, at least one; ``stream_id`` is the index in the list. Called
         once."""
-        raise NotImplementedError
+        raise _lacks(self, "stream_infos()")
 
     def num_chunks(self) -> int:
         """Returns the number of chunks, at least 1. Called once."""
-        raise NotImplementedError
+        raise _lacks(self, "num_chunks()")
 
     def get_chunk(self, chunk_id: int) -> Mapping[str, ChunkValue]:
         """Returns the data of a chunk: for each stream, by name, one of the following.
@@ -75,7 +75,7 @@ class UserDeserializer:
         stream of int64. All streams have the same number of sequences. May be
         called again for the same chunk, and must then return the same data.
         """
-        raise NotImplementedError
+        raise _lacks(self, "get_chunk(chunk_id)")
 
     def describe(self) -> tuple[int, Streams]:
         """Returns the number of chunks and the streams, and caches them."""
@@ -175,7 +175,16 @@ class ComposableUserDeserializer(UserDeserializer):
     def get_sequences(self, chunk_id: int) -> SequenceList:
         """Returns the sequences of a chunk. Called once for each chunk, when the source is
         created."""
-        raise NotImplementedError
+        raise _lacks(self, "get_sequences(chunk_id)")
+
+
+def _lacks(user: UserDeserializer, method: str) -> NotImplementedError:
+    kind = type(user).__name__
+    others = ", get_sequences(chunk_id)" if isinstance(user, ComposableUserDeserializer) else ""
+    return NotImplementedError(
+        f"The class {kind} has no {method}. A deserializer of your own needs stream_infos(), num_chunks()"
+        f"{others} and get_chunk(chunk_id)."
+    )
 
 
 def _is_csr(value: Any) -> bool:
@@ -340,7 +349,9 @@ def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
     """Returns name, whether sparse, element type, shape (first dimension fastest), defines the
     size."""
     if info.storage_format not in ("dense", "sparse"):
-        raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
+        raise ValueError(
+            f"The storage format of '{info.name}' is {info.storage_format!r}. Expected 'dense' or 'sparse'."
+        )
     element = element_of(info.dtype)
     if element is None:
         raise ValueError(f"The stream '{info.name}' has the dtype {info.dtype}, not one of {', '.join(ELEMENTS)}.")
@@ -355,19 +366,31 @@ def _plain(info: StreamInformation) -> tuple[str, bool, str, list[int], bool]:
     return info.name, info.is_sparse, element, dimensions, bool(info.defines_mb_size)
 
 
+def _described(value: object) -> str:
+    """Returns a short description of a wrong value."""
+    return "None" if value is None else f"a value of the type {type(value).__name__}"
+
+
 def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[Any, Any], ...]:
     """Returns the data of a chunk for each stream: see :func:`_part`."""
     data = user.get_chunk(chunk)
     if not isinstance(data, Mapping):
-        raise TypeError("The chunk should be a dictionary of a stream name into a list of sequences")
+        example = ", ".join(f"{name!r}: array" for name in streams)
+        raise TypeError(
+            f"get_chunk must return a dictionary, such as {{{example}}}, not {_described(data)}. "
+            "(The chunk should be a dictionary of a stream name into a list of sequences.)"
+        )
     by_name = {_name(name): value for name, value in data.items()}
     for name in by_name:
         if name not in streams:
-            raise ValueError(f"Stream with name '{name}' does not exist")
+            raise ValueError(
+                f"get_chunk returned the stream {name!r}, which stream_infos() does not have. There are: "
+                f"{', '.join(map(repr, streams))}. (Stream with name '{name}' does not exist.)"
+            )
     parts = []
     for name, info in streams.items():
         if name not in by_name:
-            raise ValueError(f"The stream '{name}' is missing in the chunk.")
+            raise ValueError(f"get_chunk returned no stream '{name}': each stream of stream_infos() needs its data.")
         try:
             parts.append(_part(by_name[name], info))
         except (TypeError, ValueError) as error:

@@ -15,6 +15,7 @@ It is fastest without workers: the library prefetches on its own threads. Worker
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,7 +28,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 
 from ._batches import Padding, Sparse, are_streams, check_convert, is_padding, is_sparse_form
 from ._epoch import Epoch, LoaderState
-from ._errors import ReaderError
+from ._errors import ReaderError, state_error
 from ._explain import explained
 from ._given import SourceLike, given_source, is_source, opened
 from ._minibatch import Minibatch
@@ -55,8 +56,22 @@ _EXCLUDED = {
 }
 
 
+#: Options that users look for in Dataset, and where they are.
+_ELSEWHERE = {
+    **{
+        option: f"It is an option of MinibatchSource: Dataset(MinibatchSource(data, {option}=...), minibatch_size=256)."
+        for option in inspect.signature(MinibatchSource).parameters
+    },
+    "shuffle": "The source randomizes: see `randomize` of MinibatchSource.",
+    "num_workers": "Processes that read are an option of dataset.loader(num_workers=2).",
+    "pin_memory": "It is an option of dataset.loader(pin_memory=True).",
+    "collate_fn": "The items are minibatches already: pass `convert`, a function that changes them.",
+}
+
+
 @explained(
     "Dataset(source, minibatch_size=256)",
+    _ELSEWHERE,
     source=is_source,
     minibatch_size=Maybe(POSITIVE),
     samples=Maybe(POSITIVE),
@@ -221,11 +236,20 @@ class Dataset(IterableDataset[Item]):
         samples = samples if self._samples is None else self._samples
         if not is_known or samples is None or not (alone or source.lockstep) or source.minibatch_size is None:
             raise TypeError(
-                "The number of minibatches is not known in advance: sequences have different lengths, the data are not indexed "
-                "yet, or several workers share them without lockstep."
+                f"The number of minibatches is not known in advance, because {self._why_unknown(is_known, samples)}"
             )
         size = source.minibatch_size * max(loaders, 1)
         return max(loaders, 1) * (samples // size if self._drop_last else -(-samples // size))
+
+    def _why_unknown(self, is_known: bool, samples: int | None) -> str:
+        """Returns the reason why the number of minibatches is unknown, and what to do."""
+        if self.source.minibatch_size is None:
+            return "the dataset has no minibatch size: pass minibatch_size to it."
+        if samples is None:
+            return "the data are not indexed yet. Pass samples, the size of an epoch, or count minibatches in the loop."
+        if not is_known:
+            return "sequences have different lengths. Count minibatches in the loop."
+        return "several processes share the data, each at its own pace. With lockstep=True it is known."
 
     @explained("dataset.loader(num_workers=2)", num_workers=WHOLE, pin_memory=Maybe(FLAG))
     def loader(self, num_workers: int = 0, *, pin_memory: bool | None = None, **options: Any) -> DataLoader[Item]:
@@ -285,7 +309,9 @@ class Dataset(IterableDataset[Item]):
         rank, ranks = (source.rank, source.workers) if source.workers > 1 else self._find_ranks()
         size = source.minibatch_size if self._minibatch_size is None else self._minibatch_size
         if size is None:
-            raise ValueError("No minibatch size was given, neither to the dataset nor to the source.")
+            raise ValueError(
+                "No minibatch size was given, neither to the dataset nor to the source: Dataset(..., minibatch_size=256)."
+            )
         if info is not None:
             if self._device is not None:
                 raise ValueError(_no_device(self._device))
@@ -384,7 +410,17 @@ class Dataset(IterableDataset[Item]):
                 yield minibatch
 
     def state_dict(self) -> dict[str, Json]:
-        """Returns the state after the last minibatch: see :meth:`MinibatchSource.state_dict`."""
+        """Returns the state after the last minibatch of this process: see
+        :meth:`MinibatchSource.state_dict`.
+
+        DataLoader workers have positions of their own, which torchdata's StatefulDataLoader saves.
+        """
+        # Workers enter their epochs with a mark.
+        if get_worker_info() is None and bool((self._rounds >= 1 << 24).any()):
+            raise state_error(
+                "The workers of a DataLoader have read the dataset, and each has its own position. Save and load the state of "
+                "torchdata's StatefulDataLoader, or read without workers."
+            )
         return LoaderState(self._next, self.source.state_dict()).encode()
 
     @explained("dataset.load_state_dict(state)", state_dict=TABLE, allow_changed_values=FLAG)

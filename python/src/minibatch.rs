@@ -11,7 +11,7 @@ use cntk_reader_core::stream::{Element, ElementType, Storage};
 use cntk_reader_core::with_element;
 use cntk_reader_engine::forms::Forms;
 use cntk_reader_engine::pack::{self, SparseColumns, layout::Layout};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::mem::ManuallyDrop;
@@ -122,6 +122,15 @@ impl Minibatch {
             Some(number) => Ok(StreamMinibatch { minibatch: slf.clone().unbind(), number }),
             None => Err(own.unknown(py, stream)),
         }
+    }
+
+    /// Explains a wrong attribute: Python calls it if there is no attribute of this name.
+    fn __getattr__(&self, name: &Bound<'_, PyString>) -> PyResult<Py<PyAny>> {
+        let mut message = format!("'Minibatch' object has no attribute '{name}'");
+        if self.find(name)?.is_some() {
+            message.push_str(&format!(". A stream is an item of it: minibatch['{name}']"));
+        }
+        Err(PyAttributeError::new_err(message))
     }
 
     /// The key of each sequence as a number, indexed by the sequence number in the records. A

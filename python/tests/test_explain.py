@@ -43,7 +43,7 @@ class Explain(unittest.TestCase):
 
     def test_unknown_option_suggests_nearest(self):
         message = self.message(lambda: StreamDef(shapes=64))
-        self.assertIn("There is no option of StreamDef 'shapes'. Did you mean 'shape'?", message)
+        self.assertIn("StreamDef has no option 'shapes'. Did you mean 'shape'?", message)
         self.assertIn("is_sparse", message)
         message = self.message(lambda: CTFDeserializer("a.ctf", StreamDefs(x=StreamDef(shape=1)), maxErrors=1))
         self.assertIn("Did you mean 'max_errors'?", message)
@@ -58,7 +58,7 @@ class Explain(unittest.TestCase):
         data = from_arrays(x=np.zeros((4, 2), np.float32))
         with MinibatchSource(data, minibatch_size=2) as source:
             message = self.message(lambda: source.epochs(sampels=3))
-            self.assertIn("no option of MinibatchSource.epochs 'sampels'. Did you mean 'samples'?", message)
+            self.assertIn("MinibatchSource.epochs has no option 'sampels'. Did you mean 'samples'?", message)
             self.assertIn("For example: for epoch in source.epochs(10): ...", message)
             self.assertIn("minibatch['x']", self.message(lambda: next(iter(source))["y"], KeyError))
             self.assertIn("There is no stream 'y'. There are: x.", self.message(lambda: source.streams["y"], KeyError))

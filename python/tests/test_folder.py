@@ -97,6 +97,7 @@ class Classes(Folder):
             ({"color_order": "GRB"}, "color_order must be one of 'RGB', 'BGR', 'gray'"),
             ({"mean": MEAN, "dtype": "uint8"}, "mean and std make fractions"),
             ({"std": 0}, "std must be above 0"),
+            ({"mean": (123.7, 116.3, 103.5)}, "divide mean and std by 255"),
             ({"mean": (1, 2), "std": STD}, "mean has 2 numbers, std 3"),
             ({"labels": "features"}, "have the same name"),
             ({"classes": []}, "were expected"),
@@ -106,7 +107,7 @@ class Classes(Folder):
             with self.subTest(message), self.assertRaisesRegex((TypeError, ValueError), message):
                 from_folder(self.folder, 4, **options)
         with self.assertRaisesRegex(ReaderError, "numbers for 2 channels, but the images have 3"):
-            self.read(from_folder(self.folder, 4, mean=(1, 2)))
+            self.read(from_folder(self.folder, 4, mean=(0.1, 0.2)))
         self.add("beside.ppm", ppm(picture(5)))
         with self.assertRaisesRegex(ReaderError, "beside.ppm' is not in the folder of a class"):
             MinibatchSource(from_folder(self.folder, 4))

@@ -138,7 +138,7 @@ class Minibatches(unittest.TestCase):
             (self.save("e", np.zeros(())), "a single number"),
             (self.save("f", np.zeros((0, 2))), "no values"),
             (cut, "the file is incomplete"),
-            (text, "It looks like a text file in CNTK's format"),
+            (text, "The file looks like a text file in CNTK's format"),
             (archive, "archive.npz"),
             (self.folder / "missing.npy", "missing.npy"),
         ]

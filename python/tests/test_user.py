@@ -322,7 +322,7 @@ class Mistakes(unittest.TestCase):
         self.fails("should be a dictionary", [good])
         self.fails("Expected a string, 'int' was provided.", {1: good})
         self.fails("Stream with name 'z' does not exist", {"x": good, "z": good})
-        self.fails("'x' is missing", {})
+        self.fails("get_chunk returned no stream 'x'", {})
         self.fails("Unexpected type tuple", {"x": (good,)})
         self.fails("for a dense stream", {"x": sp.csr_matrix(good)})
         self.fails("for a sparse stream", {"x": good}, **sparse)

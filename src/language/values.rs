@@ -96,7 +96,10 @@ impl Values {
     /// one of them would be lost.
     pub fn add_section(&mut self, name: &str, section: Values) -> Result<()> {
         if let Some(place) = self.find(name) {
-            let message = format!("Two streams have the names '{}' and '{name}'.", self.0[place].0);
+            let message = match &self.0[place].0 {
+                former if former == name => format!("Two streams have the name '{name}'."),
+                former => format!("Two streams have the names '{former}' and '{name}'."),
+            };
             let detail =
                 "Give each stream a name of its own. Upper and lower case are the same in names of one file.";
             return Err(Error::config(InvalidArgument, message).with_detail(detail));

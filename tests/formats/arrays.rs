@@ -221,7 +221,7 @@ fn files_of_other_formats_are_recognized() {
     let arrays = NumpyDeserializer::new().array("x", &sound).array("y", &ctf);
     let error = Reader::builder().numpy(arrays).open().expect_err("an error");
     assert_eq!(error.location().file.as_deref(), Some(&*ctf));
-    assert!(error.to_string().contains("It looks like a text file in CNTK's format (CTF)"), "{error}");
+    assert!(error.to_string().contains("The file looks like a text file in CNTK's format (CTF)"), "{error}");
     let ctf = CtfDeserializer::new(&sound).dense("x", 1);
     let error = Reader::builder().ctf(ctf).open().expect_err("an error");
     assert!(error.to_string().contains("A 'NumpyDeserializer' reads it"), "{error}");

@@ -89,7 +89,7 @@ impl Described {
 /// Returns the error for an unreadable header.
 fn damaged(message: impl Into<String>, expected: &str, offset: usize) -> Error {
     let error = Error::data(message).with_detail(expected);
-    error.with_detail("Write it with numpy.save or numpy.savez.").at(offset as u64, None)
+    error.with_detail("Write it with numpy.save.").at(offset as u64, None)
 }
 
 /// The three entries of a header.

@@ -250,6 +250,19 @@ impl Error {
         self
     }
 
+    /// Adds an explanation: the cause, as a sentence, and what to do about it. It precedes the
+    /// details of a message that is CNTK's, and follows others.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn explained_by(mut self, cause: &str, remedy: &str) -> Self {
+        if !self.0.is_cntk {
+            return self.with_detail(cause).with_detail(remedy);
+        }
+        let former = std::mem::take(&mut self.0.detail).template;
+        self.0.found = MessageText::default();
+        self.with_detail(cause).with_detail(remedy).with_detail(former)
+    }
+
     /// Applies `change` to the message.
     fn with_message(mut self, change: impl FnOnce(&mut String)) -> Self {
         let mut message = std::mem::take(&mut self.0.message).template;

@@ -77,6 +77,7 @@ pub(super) struct Content {
 
 pub(super) fn closed() -> Error {
     Error::state("The source is closed.")
+        .with_detail("Open another one, `source.reopen()`, or read before closing it.")
 }
 
 impl Content {

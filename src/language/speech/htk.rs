@@ -128,7 +128,12 @@ fn read_features(of: &SpeechStream, common: &Common) -> Result<HtkFeatureOptions
     let SpeechStream { name, stream, sizes } = of;
     let context = read_context(stream)?;
     let expand = read_expand(stream, name, common.is_primary)?;
-    let dim = read_dim(stream, &["dim"], "Features must specify dimension: 'dim' property is missing.")?;
+    let dim = read_dim(
+        stream,
+        &["dim"],
+        "Features must specify dimension: 'dim' property is missing.",
+        "the number of values in a frame",
+    )?;
     check_dim(stream, dim, context)?;
     let max_sequence_size = read_max_sequence_size(sizes)?;
     let scp_files = read_paths(stream, "scpFile")?;
@@ -158,6 +163,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         stream,
         &["labelDim", "dim"],
         "Labels must specify dimension: 'dim/labelDim' property is missing.",
+        "the number of classes",
     )?;
     if dim > MAX_LABEL_CLASSES {
         let message =
@@ -261,7 +267,7 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
 }
 
 /// Reads the first of `keys` that exists.
-pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result<u64> {
+pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str, meaning: &str) -> Result<u64> {
     match keys.iter().find(|key| stream.exists(key)) {
         Some(key) => {
             let dim = stream.required::<u64>(key)?;
@@ -269,11 +275,12 @@ pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result
             Ok(dim)
         }
         None => {
-            let detail = format!("{} has no {}.", stream.subject(), option::of_key(keys[0]));
-            Err(stream.blame_missing(
-                keys[0],
-                Error::config(InvalidArgument, missing).as_cntk().with_detail(detail),
-            ))
+            let option = option::of_key(keys[0]);
+            let error = Error::config(InvalidArgument, missing)
+                .as_cntk()
+                .with_detail(format!("{} has no {option}.", stream.subject()))
+                .with_detail(format!("Set {option} to {meaning}."));
+            Err(stream.blame_missing(keys[0], error))
         }
     }
 }

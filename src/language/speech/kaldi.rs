@@ -45,10 +45,15 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
             "Remove ‹context›, or set ‹dense› for matrices of features.",
         );
     }
-    let dim =
-        htk::read_dim(&stream, &["dim"], "A Kaldi stream must specify its dimension: 'dim' is missing.")?;
+    let is_sparse = storage == Storage::SparseCsc;
+    let dim = htk::read_dim(
+        &stream,
+        &["dim"],
+        "A Kaldi stream must specify its dimension: 'dim' is missing.",
+        if is_sparse { "the number of classes" } else { "the number of values in a frame" },
+    )?;
     htk::check_dim(&stream, dim, context)?;
-    let most = if storage == Storage::SparseCsc { LARGEST_SPARSE_DIM } else { u64::MAX };
+    let most = if is_sparse { LARGEST_SPARSE_DIM } else { u64::MAX };
     if dim == 0 || dim > most {
         let message = format!("‹dim› in {place} is {dim}.");
         return refuse(

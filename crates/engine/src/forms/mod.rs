@@ -296,10 +296,15 @@ impl<'m> Forms<'m> {
     /// Creates the error for a sample that is not one-hot.
     fn not_one_hot(&self, sequence: usize, sample: usize, found: &str) -> Error {
         let message = format!("Sample {sample} of sequence {sequence} is not one-hot: it has {found}.");
-        let error = Error::argument(message).with_detail(
-            "Indices exist for samples with one value that is 1 and no others. Use the sparse or dense values of this stream, or \
-             its padded or packed form.",
-        );
+        let error = Error::argument(message).with_detail(match self.stream.storage() {
+            Storage::Dense => {
+                "The stream is dense: use its values. Only samples with one value that is 1 and no others have indices."
+            }
+            Storage::SparseCsc => {
+                "Indices exist for samples with one value that is 1 and no others. Use the sparse or dense values of this \
+                 stream, or its padded or packed form."
+            }
+        });
         self.locate(error, sequence)
     }
 

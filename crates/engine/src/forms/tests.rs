@@ -183,7 +183,11 @@ fn other_samples_are_not_one_hot() {
             [forms.pack_indices::<i32>(&mut Vec::new()), forms.pad_indices(2, 0i64, &mut Vec::new())];
         for error in errors.map(|result| result.expect_err("must be refused")) {
             assert_eq!(error.message(), format!("Sample 1 of sequence 1 is not one-hot: it has {found}."));
-            assert!(error.detail().starts_with("Indices exist for samples with one value"), "{error}");
+            let remedy = match storage {
+                Storage::Dense => "The stream is dense: use its values.",
+                Storage::SparseCsc => "Indices exist for samples with one value",
+            };
+            assert!(error.detail().starts_with(remedy), "{error}");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let place = error.location();
             assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some("x"), Some("1")));

@@ -102,8 +102,8 @@ pub(super) fn no_sequences(chunks: u32) -> Error {
         1 => "The only chunk of the deserializer has no sequences.".to_owned(),
         _ => format!("None of the {chunks} chunks of the deserializer has a sequence."),
     };
-    let detail = "There is nothing to read: return sequences from the chunks (`load` in Rust, `load_chunk` in C, `GetChunk` in \
-                  C++, `get_chunk` in Python), or correct the number of chunks.";
+    let detail =
+        "There is nothing to read: return sequences from the chunks, or correct the number of chunks.";
     Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail)
 }
 

@@ -122,9 +122,12 @@ fn described(error: Error, options: &dyn Format, description: Option<&Written>) 
         (ErrorKind::Data, Some(Ok(file))) => {
             FileFormat::explain(&file, |format| !format.is_certain() || signature.accepts(format))
         }
-        _ => String::new(),
+        _ => None,
     };
-    let error = error.with_detail(explained);
+    let error = match explained {
+        Some((cause, remedy)) => error.explained_by(&cause, remedy),
+        None => error,
+    };
     match (error.kind(), description.and_then(Written::describe)) {
         (ErrorKind::Data | ErrorKind::Io, Some(place)) => {
             error.with_detail(format!("The deserializer is described in {place}."))

@@ -131,5 +131,6 @@ fn other_size(last: &Epoch, next: &Epoch) -> Error {
         last.describe(),
         next.describe()
     );
-    Error::state(message).with_detail("Start it with an 'index', which counts epochs of the new size from 0.")
+    let remedy = "To change the size, start an epoch by its number instead of the next one; epochs of the new size count from 0.";
+    Error::state(message).with_detail(remedy)
 }

@@ -208,10 +208,10 @@ impl Fetcher {
                      transform that unifies the shape of samples for input stream '{name}' or the deserializer \
                      provides samples with the same shape."
                 );
-                let found = format!(
-                    "The shape {shape:?} differs from earlier ones. A 'Scale' makes the shapes of images equal."
-                );
-                return error(ErrorKind::Data, ExceptionClass::Runtime, message, &found);
+                let found = format!("Samples differ in shape: {shape:?} differs from earlier ones.");
+                let remedy = "A 'Scale' makes the shapes of images equal.";
+                let error = Error::data(message).as_cntk().with_detail(found).with_detail(remedy);
+                return Err((error.in_stream(name), stream));
             }
         }
         Ok(())

@@ -382,7 +382,7 @@ impl MapImages {
         let message = format!("Cannot open file '{}'", quoted(self.map.path(line)));
         let error = Error::new(kind, ExceptionClass::Runtime, message);
         let (reason, detail) = cause.templates();
-        error.with_detail(sentence(reason)).with_detail(detail)
+        error.as_cntk().with_detail(sentence(reason)).with_detail(detail)
     }
 }
 
@@ -426,7 +426,7 @@ impl Origin for MapImages {
             return self.locate(line, cause.into_error());
         }
         let error = self.cannot_open(line as u32, ErrorKind::Data, &Error::data(cause.message));
-        error.with_detail("Fix or replace the image, or remove its line from the map file.")
+        error.with_detail("Fix or replace the image, or remove it from the data.")
     }
 
     /// CNTK 2.7 stops at the first unusable image.

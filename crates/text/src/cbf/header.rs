@@ -139,7 +139,9 @@ impl<'a> Input<'a> {
 
     fn not_cbf(&self) -> Error {
         self.error(format!("The input ({}) is not a valid CNTK binary format file.", self.file.path()))
-            .with_detail("A file of CNTK's converter begins with nib_ktnc, one of the documented layout with the number 1.")
+            .as_cntk()
+            .with_detail("The file is not a CNTK binary (CBF) file.")
+            .with_detail("Files of CNTK's converter have 'nib_ktnc' there, files of CNTK's documentation the number 1.")
     }
 
     fn too_short(&self) -> Error {

@@ -33,7 +33,11 @@ pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> S
         (Cause::NoPrefix(_), _) => of_byte_before(file, failure.offset),
         _ => String::new(),
     };
-    if advice.is_empty() { FileFormat::explain(file, FileFormat::is_ctf) } else { advice }
+    if !advice.is_empty() {
+        return advice;
+    }
+    let explained = FileFormat::explain(file, FileFormat::is_ctf);
+    explained.map_or_else(String::new, |(cause, remedy)| format!("{cause} {remedy}"))
 }
 
 /// Returns advice on a stream that has no sample in a sequence.

@@ -52,8 +52,8 @@ pub(super) fn of_member(
 pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
     let text = options?.of::<TextOptions>()?;
     let path = text.files.paths().ok()?.into_iter().next()?;
-    let explained = FileFormat::explain(&DataFile::open(&path).ok()?, FileFormat::is_ctf);
-    (!explained.is_empty()).then(|| Finding::new(Severity::Note, explained).in_file(&path))
+    let (cause, remedy) = FileFormat::explain(&DataFile::open(&path).ok()?, FileFormat::is_ctf)?;
+    Some(Finding::new(Severity::Note, cause).with_detail(remedy).in_file(&path))
 }
 
 /// Returns the note about cases that were counted during the check.

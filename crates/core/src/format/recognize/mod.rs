@@ -169,14 +169,16 @@ impl FileFormat {
     }
 
     /// Returns two sentences for the error of a deserializer that expected another format: what the
-    /// file is, and what to do with it. Empty if the format is unknown, or if `expected` accepts
-    /// it.
+    /// file is, and what to do with it. Returns none if the format is unknown, or if `expected`
+    /// accepts it.
     #[doc(hidden)]
-    pub fn explain(file: &DataFile, expected: impl Fn(FileFormat) -> bool) -> String {
+    pub fn explain(file: &DataFile, expected: impl Fn(FileFormat) -> bool) -> Option<(String, &'static str)> {
         match FileFormat::of_data(file) {
-            Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => String::new(),
-            Ok(format) if expected(format) => String::new(),
-            Ok(format) => format!("It looks like {}. {}", format.describe(), format.remedy_for(file.path())),
+            Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => None,
+            Ok(format) if expected(format) => None,
+            Ok(format) => {
+                Some((format!("The file looks like {}.", format.describe()), format.remedy_for(file.path())))
+            }
         }
     }
 

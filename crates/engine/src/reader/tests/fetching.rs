@@ -76,7 +76,11 @@ fn unknown_shape_is_that_of_the_first_sequence() {
         open(|number| Some(if number == 3 { &[1, 1] } else { &[1] })).next().expect_err("another shape");
     assert!(error.message().starts_with("Packer currently does not support samples with varying shapes."));
     assert_eq!((error.kind(), error.location().key.as_deref()), (ErrorKind::Data, Some("3")));
-    assert!(error.detail().starts_with("The shape [1, 1] differs from earlier ones."), "{}", error.detail());
+    assert!(
+        error.detail().starts_with("Samples differ in shape: [1, 1] differs from earlier ones."),
+        "{}",
+        error.detail()
+    );
 }
 
 #[test]

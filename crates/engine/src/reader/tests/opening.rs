@@ -101,7 +101,7 @@ fn error_in_a_file_of_another_format_explains_it() {
     std::fs::write(&path, b"\x89PNG\r\n\x1a\n").expect("a file");
     let explained = |signature, error: Error| {
         let one = InMemory { signature, ..failing("a", error.in_file(&path)) };
-        refused(&of(&[&one])).detail().contains("It looks like")
+        refused(&of(&[&one])).detail().contains("The file looks like")
     };
     use cntk_reader_core::format::recognize::FileFormat::{Jpeg, Png};
     assert!(explained(Signature::Unknown, Error::data("bad")));

@@ -19,7 +19,9 @@ impl Digits {
     /// Returns CNTK's error for a number that is too large.
     pub fn overflow() -> Error {
         Error::data("Overflow while reading a numeric sequence id (8-bit value).")
-            .with_detail("An id has to be below 2^64: choose smaller ids, or set ‹numeric_keys = false›.")
+            .as_cntk()
+            .with_detail("A sequence id is too large.")
+            .with_detail("Expected a number below 2^64: choose smaller ids, or set ‹numeric_keys = false›.")
     }
 
     /// Reads the digits at the start of `text`.

@@ -14,6 +14,10 @@ use cntk_reader_core::sequence::SequenceKey;
 use cntk_reader_core::stream::ElementType;
 use std::fmt;
 
+/// Begins the remedies of warnings about a sample. Reading goes on without the sample, unlike after
+/// an error.
+const LEFT_OUT: &str = "The sample is left out. ";
+
 /// A finding in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -168,7 +172,9 @@ impl Cause {
                     "The sample is left out. A dense sample has values only; set ‹sparse› if it is \
                      'index:value' pairs."
                 }
-                Some(b'.') => "The sample is left out. A number begins with a digit: 0.5, not .5.",
+                Some(b'.') => {
+                    "The sample is left out. A number begins with a digit and has at most one point: 0.5, not .5 or 1.2.3."
+                }
                 Some(b'n' | b'N' | b'i' | b'I') => {
                     "The sample is left out. Values are finite numbers: NaN and infinities cannot be read."
                 }
@@ -575,19 +581,25 @@ impl<'a> Report<'a> {
     pub fn failure(&mut self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
         let (cause, offset) = self.last;
         if self.rules.log.front_end != FrontEnd::Cntk {
-            // The error says it.
-            let mut number = 0;
-            self.lines.retain(|line| {
-                number += 1;
-                number <= self.counted_lines || line.counted.is_some_and(|(kind, ..)| kind.is_harmless())
-            });
+            // The error says it, so it is neither written nor counted as a warning.
+            let of_error = self.lines.split_off(self.counted_lines.min(self.lines.len()));
+            for line in of_error {
+                match line.counted {
+                    Some((kind, ..)) if !kind.is_harmless() => {
+                        let counts = self.counts.iter_mut().filter(|(other, _)| *other == kind);
+                        counts.for_each(|(_, count)| *count -= 1);
+                    }
+                    Some(_) => self.lines.push(line),
+                    None => {}
+                }
+            }
         }
         Box::new(Failure {
             fatal,
             errors_before: self.errors,
             offset: place.unwrap_or(offset),
             reason: self.message_of(cause, context),
-            remedy: cause.remedy(),
+            remedy: cause.remedy().trim_start_matches(LEFT_OUT),
             stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
             key: self.rules.key_text(context.key),
             cause,
