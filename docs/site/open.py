@@ -1,9 +1,12 @@
 """Opens every page of the documentation site in headless Chromium, and searches.
 
-`python open.py SITE [--screenshots FOLDER]`. A page must have a heading, load everything that it asks for from
-the site itself, and run without errors. The last line of the output is the number of pages and searches.
+`python open.py SITE [--reports FOLDER] [--screenshots FOLDER]`. A page must have a heading, load everything that it
+asks for from the site itself, and run without errors. The pages of FOLDER are reports, written by `cntk-reader report`:
+they must load nothing at all, and fit a desktop and a telephone. The last line of the output is the number of pages,
+searches and reports.
 """
 
+import argparse
 import asyncio
 import sys
 import threading
@@ -53,6 +56,43 @@ SHOWN = [
     "include/cntk_reader.h.html",
 ]
 
+
+#: Widths of windows in which a report is looked at.
+WIDTHS = (1280, 400)
+#: The sections of a report.
+SECTIONS = [
+    "summary",
+    "streams",
+    "lengths-of-sequences",
+    "values-and-classes",
+    "shuffling-and-padding",
+    "findings",
+    "samples",
+]
+#: Returns what is wrong with the layout of a report.
+LAYOUT = """sections => {
+    const wrong = [], root = document.documentElement;
+    const all = name => [...document.querySelectorAll(name)];
+    if (root.scrollWidth > root.clientWidth) wrong.push(`it is ${root.scrollWidth} pixels wide`);
+    if (all("h1").length != 1) wrong.push("no title");
+    for (const id of sections)
+        if (!document.querySelector(`section#${id} > h2`)) wrong.push(`no section ${id}`);
+    const visible = name => all(name).some(({clientWidth: width, clientHeight: height}) => width * height > 0);
+    if (!visible("svg.chart")) wrong.push("no histogram");
+    if (!all(".bars .bar").some(bar => bar.offsetWidth > 20)) wrong.push("no bars of classes");
+    if (all("svg.chart, .bars").some(chart => chart.getBoundingClientRect().right > innerWidth))
+        wrong.push("a chart leaves the window");
+    for (const image of all("img"))
+        if (!image.complete || !image.naturalWidth) wrong.push(`the picture ${image.alt} is broken`);
+    // A column that is too narrow breaks its words.
+    for (const cell of all("th")) {
+        const text = document.createRange();
+        text.selectNodeContents(cell);
+        const lines = text.getClientRects().length;
+        if (lines > 3) wrong.push(`the heading ${cell.textContent} has ${lines} lines`);
+    }
+    return wrong;
+}"""
 
 HEADING = "[...document.querySelectorAll('h1, .title')].some(heading => heading.textContent.trim())"
 
@@ -118,6 +158,30 @@ async def search(browser, base, word, wanted):
         await tab.close()
 
 
+async def check_report(browser, path, pictures, problems):
+    """Opens a report as a file, as somebody does who got it by mail."""
+    for width in WIDTHS:
+        tab = await browser.new_page(viewport={"width": width, "height": 900})
+
+        def problem(text, width=width):
+            problems.append(f"{path.name}, {width} pixels wide: {text}")
+
+        def asked(request, problem=problem):
+            if request.url != path.as_uri() and not request.url.startswith("data:"):
+                problem(f"it requests {request.url}")
+
+        tab.on("pageerror", lambda error, problem=problem: problem(f"JavaScript: {error}"))
+        tab.on("request", asked)
+        tab.on("requestfailed", lambda request, problem=problem: problem(f"{request.url}: {request.failure}"))
+        tab.on("console", lambda line, problem=problem: problem(f"console: {line.text}"))
+        await tab.goto(path.as_uri(), wait_until="load")
+        for wrong in await tab.evaluate(LAYOUT, SECTIONS):
+            problem(wrong)
+        if pictures:
+            await tab.screenshot(path=pictures / f"{path.stem}-{width}.png", full_page=True)
+        await tab.close()
+
+
 async def take_pictures(browser, base, folder):
     """Saves pictures of some pages, in light and dark colours, of a search, and of a telephone."""
     for name in SHOWN:
@@ -139,7 +203,7 @@ async def take_pictures(browser, base, folder):
         await tab.close()
 
 
-async def main(site, pictures):
+async def main(site, reports, pictures):
     """Serves the site, opens its pages and searches."""
     server = Server(("127.0.0.1", 0), partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -153,6 +217,8 @@ async def main(site, pictures):
         if pictures:
             pictures.mkdir(parents=True, exist_ok=True)
             await take_pictures(browser, base, pictures)
+        for report in reports:
+            await check_report(browser, report, pictures, problems)
         left = list(names)
         await asyncio.gather(*(check(browser, base, left, problems) for _ in range(TABS)))
         for word, wanted in SEARCHES.items():
@@ -161,9 +227,14 @@ async def main(site, pictures):
         await browser.close()
     if problems:
         sys.exit("\n".join(problems[:100] + [f"{len(problems)} problems"]))
-    print(f"{len(names)} pages, {len(SEARCHES)} searches")
+    print(f"{len(names)} pages, {len(SEARCHES)} searches, {len(reports)} reports")
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[3]) if sys.argv[2:3] == ["--screenshots"] else None
-    asyncio.run(main(Path(sys.argv[1]).resolve(), folder))
+    parser = argparse.ArgumentParser(description="Opens every page of the documentation site, and reports of data.")
+    parser.add_argument("site", type=Path)
+    parser.add_argument("--reports", type=Path)
+    parser.add_argument("--screenshots", type=Path)
+    options = parser.parse_args()
+    found = sorted(options.reports.resolve().glob("*.html")) if options.reports else []
+    asyncio.run(main(options.site.resolve(), found, options.screenshots))

