@@ -23,6 +23,14 @@ const MESSAGES: &str = "troubleshooting.md";
 /// Pages that need PyTorch; the step `torch` runs them.
 pub const WITH_TORCH: [&str; 3] = ["models.md", "recipes.md", "distributed.md"];
 
+/// Pages of which some commands need PyTorch. The step `guide` runs the others; the step `torch`
+/// runs all of them.
+pub const PARTLY_WITH_TORCH: [&str; 2] = ["python.md", "workers.md"];
+
+/// The begin of a command that installs the package. The step `torch` uses the package in the
+/// checkout.
+const INSTALLS: &str = "python3 -m pip install ";
+
 /// Commands that take longer than this are listed.
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -46,7 +54,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         }
     };
     let python = environment.as_ref().ok().map(PathBuf::as_path);
-    let result = in_shell(project, python, |shell| {
+    let result = in_shell(project, python, false, |shell| {
         let mut tally = Tally::default();
         for page in pages(project)?.into_iter().filter(|page| !WITH_TORCH.contains(&page.as_str())) {
             let text = std::fs::read_to_string(project.path(FOLDER).join(&page))?;
@@ -61,19 +69,20 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(pictures.and(result))
 }
 
-/// Runs one page, with this Python.
+/// Runs one page, with this Python that has PyTorch.
 pub fn page(project: &Project, page: &str, python: &Path) -> Result<Tally> {
     if project.target != project.path("target") {
         return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
     }
     let text = std::fs::read_to_string(project.path(FOLDER).join(page))?;
-    in_shell(project, Some(python), |shell| run(shell, page, &text))
+    in_shell(project, Some(python), true, |shell| run(shell, page, &text))
 }
 
 /// Calls `work` with a shell in an empty folder.
 fn in_shell(
     project: &Project,
     python: Option<&Path>,
+    with_torch: bool,
     work: impl FnOnce(&Shell<'_>) -> Result<Tally>,
 ) -> Result<Tally> {
     // Outside of the checkout, because a Cargo package in it would join its workspace.
@@ -81,7 +90,7 @@ fn in_shell(
     let number = SHELLS.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}-{number}", std::process::id()));
     empty_folder(&folder)?;
-    let result = Shell::new(project, &folder, python).and_then(|shell| work(&shell));
+    let result = Shell::new(project, &folder, python, with_torch).and_then(|shell| work(&shell));
     std::fs::remove_dir_all(&folder)?;
     result
 }
@@ -118,7 +127,9 @@ fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
         printed = match (block.language, printed) {
             ("sh", _) if missing.is_some() => {
                 let module = missing.unwrap_or_default();
-                skipped = skipped.and(Tally::skipped(format!("{place}: {module} is not installed"))?);
+                if shell.with_torch || !PARTLY_WITH_TORCH.contains(&page) {
+                    skipped = skipped.and(Tally::skipped(format!("{place}: {module} is not installed"))?);
+                }
                 is_left_out = true;
                 None
             }
@@ -169,14 +180,21 @@ struct Shell<'a> {
     folder: PathBuf,
     /// `PATH`; begins with Python's folder, if there is a Python.
     path: OsString,
+    /// Whether Python has PyTorch, and the package is that of the checkout.
+    with_torch: bool,
 }
 
 impl Shell<'_> {
-    fn new<'a>(project: &'a Project, folder: &Path, python: Option<&Path>) -> Result<Shell<'a>> {
+    fn new<'a>(
+        project: &'a Project,
+        folder: &Path,
+        python: Option<&Path>,
+        with_torch: bool,
+    ) -> Result<Shell<'a>> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let first = python.and_then(Path::parent).map(Path::to_owned);
         let path = std::env::join_paths(first.into_iter().chain(std::env::split_paths(&path)))?;
-        let shell = Shell { project, folder: folder.join("work"), path };
+        let shell = Shell { project, folder: folder.join("work"), path, with_torch };
         std::fs::create_dir(&shell.folder)?;
         std::fs::write(shell.state("variables"), "")?;
         Ok(shell)
@@ -203,6 +221,8 @@ impl Shell<'_> {
     /// Runs commands. Returns their standard output.
     fn run(&self, commands: &str) -> Result<String> {
         let (variables, place) = (self.state("variables"), self.state("place"));
+        let is_run = |line: &&str| !self.with_torch || !line.starts_with(INSTALLS);
+        let commands = commands.lines().filter(is_run).collect::<Vec<_>>().join("\n");
         let script = format!(
             "set -e\n. '{variables}'\n{commands}\nexport -p > '{variables}'\npwd > '{place}'\n",
             variables = variables.display(),
@@ -211,6 +231,10 @@ impl Shell<'_> {
         let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
         let run = run.env("CNTK_READER", &self.project.root);
         let run = run.envs(&python::bytecode(self.project));
+        let run = match self.with_torch {
+            true => run.env("PYTHONPATH", self.project.path("python")),
+            false => run,
+        };
         // Cargo packages come from the library's build, compiled once.
         let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
         let run = run.envs(&dist::release_variables(self.project));

@@ -1,5 +1,6 @@
 //! The step for PyTorch and JAX: the package's tests with them, the guide's pages about them, and
-//! examples/distributed on 1 to 3 ranks, killed and resumed, under torchrun and under Ray.
+//! examples/distributed on 1 to 3 ranks, killed and resumed, under torchrun and under Ray. The
+//! conversion in parts as tasks of Ray, too.
 
 use crate::{guide, lint, python_tests};
 use anyhow::{Context, Result, bail, ensure};
@@ -20,6 +21,9 @@ a, b = (torch.load(path) for path in sys.argv[1:])
 assert a.keys() == b.keys() and len(a) > 0
 print(max(float((a[name] - b[name]).abs().max()) for name in a))";
 
+/// Runs the program of docs/tool.md that converts in parts as tasks of Ray.
+const PARTS: &str = "xtask/scripts/ray_parts.py";
+
 /// Runs everything.
 pub fn step(project: &Project) -> Result<Tally> {
     let python = match pytorch::environment(project)? {
@@ -29,11 +33,12 @@ pub fn step(project: &Project) -> Result<Tally> {
     let variables = python::variables(project)?;
     let tests = tests(project, &python, &variables)?;
     let mut pages = Tally::default();
-    for page in guide::WITH_TORCH {
+    for page in guide::WITH_TORCH.into_iter().chain(guide::PARTLY_WITH_TORCH) {
         pages = pages.and(guide::page(project, page, &python)?);
     }
     let scratch = project.target.join("xtask/torch");
     empty_folder(&scratch)?;
+    std::fs::create_dir(scratch.join("home"))?;
     let example = Example { project, python, variables, scratch };
     let has_ray = example.python().args(["-c", "import ray.train.torch"]).silent().go().is_ok();
     let types = lint::with_torch(project, &example.python, has_ray)?;
@@ -43,8 +48,10 @@ pub fn step(project: &Project) -> Result<Tally> {
         (true, false) => Some("the long form runs it, `cargo xtask test --long torch`"),
         (true, true) => None,
     };
-    let ray = reason.map(|reason| Tally::skipped(format!("examples/distributed/train_ray.py: {reason}")));
-    let ray = ray.transpose()?.unwrap_or_default();
+    let ray = match reason {
+        Some(reason) => Tally::skipped(format!("examples/distributed/train_ray.py, {PARTS}: {reason}"))?,
+        None => example.parts()?,
+    };
     let launchers: &[_] = match reason {
         None => &[Launcher::Torchrun, Launcher::Ray],
         Some(_) => &[Launcher::Torchrun],
@@ -135,6 +142,19 @@ impl Example<'_> {
         Tally::passed(passed)
     }
 
+    /// Converts in parts as tasks of Ray.
+    fn parts(&self) -> Result<Tally> {
+        let parts = self.python().arg(self.project.path(PARTS)).arg(self.scratch.join("parts"));
+        let output = self.ray(parts).output()?;
+        say!("      {PARTS}: {}", output.lines().next_back().unwrap_or_default());
+        Tally::passed(1)
+    }
+
+    /// Has Ray keep its files in the scratch folder, and send nothing to its makers.
+    fn ray(&self, run: Run) -> Run {
+        run.env("HOME", self.scratch.join("home")).env("RAY_USAGE_STATS_ENABLED", "0")
+    }
+
     /// Trains to the end. Returns the file of the weights.
     fn train(&self, name: &str, launcher: Launcher, ranks: usize, arguments: &[&str]) -> Result<PathBuf> {
         let weights = self.scratch.join(format!("{name}.pt"));
@@ -155,7 +175,9 @@ impl Example<'_> {
                 self.python().args(torchrun).arg(example("train.py")).args(arguments)
             }
             Launcher::Ray => {
-                self.python().arg(example("train_ray.py")).args(arguments).args(["--ranks", &ranks])
+                let run =
+                    self.python().arg(example("train_ray.py")).args(arguments).args(["--ranks", &ranks]);
+                self.ray(run)
             }
         };
         run.arg("--data").arg(data).env("OMP_NUM_THREADS", "1").folder(&self.scratch).go()
