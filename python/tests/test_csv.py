@@ -5,9 +5,10 @@ import gzip
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
-from cntk_reader import MinibatchSource, from_csv
+from cntk_reader import MinibatchSource, _csv, from_csv
 
 from .loops import next_epoch
 
@@ -240,6 +241,68 @@ class Messages(Csv):
             self.refuse(HOUSES, message, kind, **options)
         with self.assertRaisesRegex(ValueError, "path is an empty path"):
             from_csv("")
+
+
+class Blocks(Csv):
+    """Files of several blocks: NumPy parses those after the first one, if they have plain numbers."""
+
+    def setUp(self):
+        super().setUp()
+        for name, value in (("_BLOCK", 6), ("_HAS_FAST_LOADTXT", True)):
+            patch = mock.patch.object(_csv, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.fast = []
+        numbers = _csv._Block.numbers
+
+        def kept(block, places):
+            made = numbers(block, places)
+            self.fast.append(made is not None)
+            return made
+
+        patch = mock.patch.object(_csv._Block, "numbers", kept)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def table(self, rows):
+        return self.file("a,b,c\n" + "".join(f"{row}\n" for row in rows))
+
+    def test_whole_numbers_stay_whole(self):
+        rows = ["1,0.5,x", "2,1.5,y", "3,2.5,x", "-4,3,y", "5,4.5,z", "9007199254740993,5,x"]
+        self.check(
+            from_csv(self.table(rows)),
+            a=("int64", [1, 2, 3, -4, 5, 9007199254740993]),
+            b=("float32", [0.5, 1.5, 2.5, 3, 4.5, 5]),
+            c=("int64", [0, 1, 0, 1, 2, 0]),
+        )
+        self.assertEqual(self.fast, [True, True])
+
+    def test_a_later_fraction_makes_all_of_them_fractions(self):
+        for number in ("5.0", "5e0", "5.5"):
+            data = from_csv(self.table(["1,0,x", "2,0,y", "3,0,x", "4,0,y", f"{number},0,z"]))
+            self.assertEqual(streams(data)["a"].dtype, np.float32, number)
+
+    def test_unusual_numbers_and_quotation_marks(self):
+        for odd in ("1_0", '"10"', " 10 "):
+            data = from_csv(self.table(["1,0,x", "2,0,y", "3,0,x", f"{odd},0,y", "5,0,x", "6,0,x"]))
+            self.assertEqual(streams(data)["a"].tolist(), [1, 2, 3, 10, 5, 6], odd)
+
+    def test_mistakes_in_a_later_block(self):
+        rows = ["1,0,x", "2,0,y", "", "3,0,x", "4,0,y"]
+        for row, message in (
+            (",0,x", r"line 7, column 'a' \(number 1\): a value is missing"),
+            ("inf,0,x", r"line 7, column 'a' \(number 1\): 'inf' is not a finite number"),
+            ("5,?5,x", r"line 7, column 'b' \(number 2\): '\?5' is not a number"),
+            ("5,0", "line 7: there are 2 fields separated by ',', but 3 columns"),
+            ('5,0,"x', r"line 7: .*Is a quotation mark \(\"\) not closed"),
+        ):
+            with self.subTest(row), self.assertRaisesRegex(ValueError, message):
+                from_csv(self.table([*rows, row]))
+
+    def test_dropped_rows(self):
+        rows = ["1,0,x", "2,0,y", "3,0,", "4,0,y", ",0,x", "6,0,x"]
+        data = from_csv(self.table(rows), missing="drop")
+        self.check(data, a=("int64", [1, 2, 4, 6]), b=("int64", [0] * 4), c=("int64", [0, 1, 1, 0]))
 
 
 if __name__ == "__main__":
