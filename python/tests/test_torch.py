@@ -11,6 +11,7 @@ import numpy as np
 from cntk_reader import (
     CTFDeserializer,
     MinibatchSource,
+    ReaderError,
     ReaderValueError,
     StreamDef,
     StreamDefs,
@@ -126,6 +127,14 @@ class InOneProcess(WithFile):
     def test_mistakes(self):
         with self.assertRaisesRegex(ValueError, "No minibatch size"):
             next(iter(Dataset(open_source(self.path))))
+        for option, message in (
+            ("num_workers", r"dataset.loader\(num_workers=2\)"),
+            ("shuffle", "The source randomizes"),
+            ("max_errors", r"MinibatchSource\(data, max_errors=...\)"),
+            ("minibatchsize", "Did you mean 'minibatch_size'"),
+        ):
+            with self.assertRaisesRegex(TypeError, f"Dataset has no option '{option}'.*{message}"):
+                Dataset(open_source(self.path), **{option: 1})
         loader = DataLoader(Dataset(open_source(self.path), 30, device="cuda"), batch_size=None, num_workers=1)
         with self.assertRaisesRegex(ValueError, "cannot copy to cuda"):
             next(iter(loader))
@@ -278,7 +287,7 @@ class Loaders(WithFile):
         self.assertEqual((len(loader), len(list(loader))), (16, 16))
         loader = Dataset(open_single(), 7).loader(1)
         self.assertEqual((len(loader), len(list(loader))), (15, 15))
-        with self.assertRaisesRegex(TypeError, "not known"):
+        with self.assertRaisesRegex(TypeError, "With lockstep=True it is known"):
             len(Dataset(open_single(), 7).loader(2))
 
 
@@ -336,6 +345,18 @@ class States(WithFile):
         dataset.load_state_dict(dataset.state_dict())
         with self.assertRaisesRegex(ValueError, "each worker of DataLoader has its own position"):
             next(iter(dataset.loader(1)))
+
+    def test_workers_keep_their_positions(self):
+        """The main process cannot save them, and says so, instead of returning its own position."""
+        dataset = self.dataset()
+        loop = iter(dataset.loader(2))
+        next(loop)
+        with self.assertRaisesRegex(ReaderError, "each has its own position.*StatefulDataLoader"):
+            dataset.state_dict()
+        del loop
+        own = self.dataset()
+        own.set_epoch(3)
+        self.assertEqual(own.state_dict()["next"], 3)
 
 
 class InWorkers(WithFile):
