@@ -347,8 +347,8 @@ fn errors_at_the_start_have_places() {
             Some(1),
             "The ids of the file are text, but numbers were expected.",
         ),
-        ("\n 18446744073709551616 |x".to_owned(), Some(2), Some(2), "Expected a number below 2^64"),
-        (format!("{blanks}18446744073709551616 |x"), Some(4095), Some(4096), "Expected a number below 2^64"),
+        ("\n 18446744073709551616 |x".to_owned(), Some(2), Some(2), "A sequence id is too large."),
+        (format!("{blanks}18446744073709551616 |x"), Some(4095), Some(4096), "A sequence id is too large."),
     ] {
         let (at, in_line, found) = read(text.as_bytes(), false, &Corpus::Numeric);
         assert_eq!((at, in_line), (offset, line), "{text:?}");

@@ -186,12 +186,12 @@ fn errors_come_with_advice() {
         (
             "s:5s=int32",
             "|s 1:2\n",
-            "Expected 'index:1'. The sample is left out. The entry of a sample is 'index:1' in a stream with 'ids'; without 'ids' it is delivered sparse, with its value.",
+            "Expected 'index:1'. The entry of a sample is 'index:1' in a stream with 'ids'; without 'ids' it is delivered sparse, with its value.",
         ),
         (
             "s:5s=int32",
             "|s\n",
-            "Expected one, 'index:1'. The sample is left out. Each sample of a stream with 'ids' has one entry, 'index:1'; without 'ids' it is delivered sparse.",
+            "Expected one, 'index:1'. Each sample of a stream with 'ids' has one entry, 'index:1'; without 'ids' it is delivered sparse.",
         ),
     ] {
         let detail = detail(streams, text);
