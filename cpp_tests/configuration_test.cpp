@@ -381,6 +381,26 @@ TEST_F(Configuration, CopiesAreIndependent) {
   EXPECT_EQ(labels.Text(), single);
 }
 
+TEST_F(Configuration, PrecisionIsFloatOrDouble) {
+  const auto ctf = cr::CtfDeserializer(Write("data.ctf", Lines(1))).Dense("x", 2);
+  cr::ReaderOptions options;
+  options.precision = cr::ElementType::kDouble;
+  EXPECT_EQ(cr::Reader::Open(options, ctf).GetStreamDescription("x").element, cr::ElementType::kDouble);
+  options.precision = cr::ElementType::kInt32;
+  const cr::Error error = ErrorOf([&] { cr::Reader::Open(options, ctf); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
+  EXPECT_EQ(error.Message().find("precision is std::int32_t. Expected ElementType::kFloat or kDouble."), 0u)
+      << error.what();
+  options.precision = static_cast<cr::ElementType>(99);
+  EXPECT_EQ(ErrorOf([&] { (void)options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, NamesOfUserDeserializersAreNotEmpty) {
+  const cr::Error error = ErrorOf([] { cr::Deserializer("", std::shared_ptr<cr::UserDeserializer>()); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
+  EXPECT_NE(error.Message().find("is empty"), std::string::npos) << error.what();
+}
+
 TEST_F(Configuration, ASingleDeserializerNeedsNoList) {
   const auto ctf = cr::CtfDeserializer(Write("data.ctf", Lines(40))).Dense("x", 2).Sparse("y", 5);
   cr::ReaderOptions options;

@@ -50,16 +50,6 @@ TEST_F(ErrorTest, CallsBeforeAnEpoch) {
   EXPECT_EQ(ErrorOf([&] { reader.GetMinibatch(); }).Kind(), cr::ErrorKind::kState);
 }
 
-TEST_F(ErrorTest, MovedFromReader) {
-  cr::Reader reader = Open(Lines(1));
-  cr::Reader other = std::move(reader);
-  other.StartEpoch(Sweep(1));
-  const cr::Error error = ErrorOf([&] { reader.GetMinibatch(); });
-  EXPECT_EQ(error.Kind(), cr::ErrorKind::kState);
-  EXPECT_NE(error.Message().find("moved from"), std::string::npos) << error.what();
-  EXPECT_EQ(ErrorOf([&] { (void)reader.GetSizes(); }).Message(), error.Message());
-}
-
 TEST_F(ErrorTest, InvalidArguments) {
   cr::Reader reader = Open(Lines(1));
   cr::EpochConfiguration epoch = Sweep(0);

@@ -55,7 +55,7 @@ TEST_F(ReaderTest, RefusesUseAfterMove) {
   cr::Reader second = std::move(first);
   EXPECT_EQ(Rest(second), (std::vector<float>{0, 1, 2}));
   const cr::Error moved = ErrorOf([&] { first.GetMinibatch(); });
-  EXPECT_EQ(moved.Kind(), cr::ErrorKind::kState);
+  EXPECT_EQ(moved.Kind(), cr::ErrorKind::kInvalidArgument);
   EXPECT_NE(std::string(moved.what()).find("moved from"), std::string::npos) << moved.what();
   first = std::move(second);
   EXPECT_TRUE(first.GetMinibatch().EndOfEpoch());

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cntk_reader.hpp>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -175,6 +176,65 @@ TEST(User, ChunksAreReleasedWhileReading) {
   }
   EXPECT_EQ(counts.loads, counts.releases);
   EXPECT_EQ(counts.overlaps, 0);
+}
+
+// Throws in the method that `where` names.
+class Failing : public Composable {
+ public:
+  Failing(Counts& counts, std::string where) : Composable(counts, 2u, 3u), where_(std::move(where)) {}
+  std::vector<cr::UserStream> GetStreams() override {
+    Fail("UserDeserializer::GetStreams of");
+    return Composable::GetStreams();
+  }
+  std::uint32_t GetChunkCount() override {
+    Fail("UserDeserializer::GetChunkCount of");
+    return Composable::GetChunkCount();
+  }
+  std::optional<cr::UserSequences> GetSequences(std::uint32_t chunk) override {
+    Fail(chunk == 0 ? "UserDeserializer::GetSequences(0) of" : "listing chunk 1");
+    return Composable::GetSequences(chunk);
+  }
+  cr::SequenceMatcher* GetMatcher() override {
+    Fail("UserDeserializer::GetMatcher of");
+    return nullptr;
+  }
+  bool FetchesSequences() const override {
+    Fail("UserDeserializer::FetchesSequences of");
+    return false;
+  }
+  bool IsThreadSafe() const override {
+    Fail("UserDeserializer::IsThreadSafe of");
+    return false;
+  }
+
+ private:
+  void Fail(const std::string& where) const {
+    if (where_ == where) throw std::out_of_range("no disk");
+  }
+  std::string where_;
+};
+
+TEST(User, ExceptionsWhileOpeningAreErrors) {
+  for (const std::string where :
+       {"UserDeserializer::GetStreams of", "UserDeserializer::GetChunkCount of",
+        "UserDeserializer::GetSequences(0) of", "UserDeserializer::GetMatcher of",
+        "UserDeserializer::FetchesSequences of", "UserDeserializer::IsThreadSafe of", "listing chunk 1"}) {
+    Counts counts;
+    try {
+      cr::Reader::Open(cr::Deserializer("sonar", std::make_shared<Failing>(counts, where)));
+      ADD_FAILURE() << where;
+    } catch (const cr::Error& error) {
+      EXPECT_EQ(error.Kind(), cr::ErrorKind::kUser);
+      EXPECT_EQ(error.Class(), cr::ExceptionClass::kRuntimeError);
+      const std::string text = error.what();
+      EXPECT_EQ(text.find("no disk. "), 0u) << text;
+      EXPECT_NE(text.find(where), std::string::npos) << text;
+      if (where != "listing chunk 1") {
+        EXPECT_THROW(std::rethrow_if_nested(error), std::out_of_range);
+      }
+    }
+    EXPECT_EQ(counts.destructions, 1);
+  }
 }
 
 TEST(User, ExceptionsReachTheCaller) {

@@ -12,7 +12,9 @@
 //       cr::StreamMinibatch features = minibatch["features"];
 //       cr::StreamMinibatch labels = minibatch["labels"];
 //       for (std::size_t column = 0; column < features.Columns(); ++column)
-//         model.Learn(features.Column<float>(column), labels.Column<float>(column));
+//         labels.ForEachValue<float>(column, [&](std::size_t index, float value) {
+//           if (value != 0) model.Learn(features.Column<float>(column), index);
+//         });
 //       model.Update(features.Samples());
 //     }
 //
@@ -28,11 +30,14 @@
 // Ownership. Reader, Minibatch and Checkpoint own their data and can be moved. Copying a Minibatch
 // adds a reference and copies no data. StreamMinibatch, Sequence and Span are views, valid as long
 // as the minibatch that they came from, so `minibatch["x"]` of a temporary minibatch does not
-// compile. A minibatch may outlive its reader. A moved-from object may be destroyed or assigned to;
-// any other use throws an Error of kind kInvalidArgument.
+// compile. A minibatch may outlive its reader. A moved-from object of any class may be destroyed or
+// assigned to; any other use throws an Error of kind kInvalidArgument that says so. (In a
+// user-defined deserializer that error becomes one of kind kUser, as all exceptions there. An Error
+// is copied when it is moved. Structs with public members only have no such check.)
 //
 // Errors. Every failure is thrown as cntk::reader::Error, a std::runtime_error that knows its
-// location. Views check stream names and element types, but not the numbers of columns and steps,
+// location; an exception of a user-defined deserializer or transform becomes one of kind kUser.
+// Views check stream names and element types, but not the numbers of columns and steps,
 // like operator[] of std::vector.
 //
 // Threads. Only one thread at a time may use a Reader. Minibatches, their views and Errors are
@@ -49,6 +54,8 @@
 
 #if defined(__cplusplus) && __cplusplus < 201703L
 #error "cntk_reader.hpp needs C++17: compile with -std=c++17."
+// There is no such file, so compilers stop here, instead of listing hundreds of further errors.
+#include <cntk_reader/needs_c++17>
 #endif
 
 #include <cntk_reader/canceller.hpp>

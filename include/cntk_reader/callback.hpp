@@ -7,7 +7,9 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/error.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -73,6 +75,32 @@ void RunQuietly(Body&& body) noexcept {
   catch (...) {
     // The caller is the library, which cannot handle the exception.
   }
+}
+
+/// Returns the result of a method of a user-defined object that is called outside of a callback,
+/// when the object is given to a reader. An exception becomes an Error of kind kUser, like one in a
+/// callback, in which the exception is nested. `method` and `name` are those of the object.
+template <typename Body>
+auto CallUser(const char* method, const std::string& name, Body&& body) {
+  const auto fail = [&](std::string text) {
+    if (text.empty() || text.back() != '.') text += '.';
+    std::throw_with_nested(Error(ErrorKind::kUser, text + " " + method + " of '" + name + "' failed.",
+                                 ExceptionClass::kRuntimeError));
+  };
+  try {
+    return body();
+  }
+#if defined(__GLIBCXX__)
+  catch (abi::__forced_unwind&) {
+    throw;  // The thread exits, through frames of C++ alone.
+  }
+#endif
+  catch (const std::exception& error) {
+    fail(error.what());
+  } catch (...) {
+    fail("A user-defined object threw an exception that is not a std::exception.");
+  }
+  std::abort();  // Never reached: `fail` throws.
 }
 
 /// Finalizer of userdata of type T.

@@ -35,12 +35,17 @@ class Canceller {
   /// thread, but not from a signal handler.
   bool Cancel() const {
     std::uint32_t ends = 0;
-    detail::Call(cntk_reader_canceller_cancel, handle_.get(), &ends);
+    detail::Call(cntk_reader_canceller_cancel, Handle(), &ends);
     return ends != 0;
   }
 
  private:
   friend class Reader;
+
+  cntk_reader_canceller* Handle() const {
+    if (!handle_) detail::MovedFrom::Refuse("Canceller");
+    return handle_.get();
+  }
 
   std::shared_ptr<cntk_reader_canceller> handle_;
 };

@@ -61,11 +61,12 @@ struct ReaderOptions {
   /// Each worker fills its own share of the minibatch (`localTimeline`; default: true); else all
   /// workers share one global timeline.
   std::optional<bool> local_timeline = {};
-  /// All workers read the same number of minibatches (`lockstep`; default: false). Requires
-  /// `local_timeline` = false. A worker whose share of a minibatch is empty gets one without data
-  /// instead of reading on. CNTK has no such mode.
+  /// All workers read the same number of minibatches (`lockstep`; default: false). Implies a global
+  /// timeline; `local_timeline` = true is refused. A worker whose share of a minibatch is empty gets
+  /// one without data instead of reading on. CNTK has no such mode.
   std::optional<bool> lockstep = {};
-  /// Type of the values (`precision`; default: float).
+  /// Type of the values, kFloat or kDouble (`precision`; default: kFloat). Other types are set for
+  /// each stream, with Element of its deserializer.
   std::optional<ElementType> precision = {};
   /// Number of invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
   std::optional<std::uint32_t> max_errors = {};
@@ -121,7 +122,14 @@ struct ReaderOptions {
     if (truncation_length || expand_sparse) all.Flag("expandSparse", expand_sparse.value_or(false));
     all.Flag("localTimeline", local_timeline);
     all.Flag("lockstep", lockstep);
-    if (precision) all.Text("precision", *precision == ElementType::kDouble ? "double" : "float");
+    if (precision) {
+      if (*precision != ElementType::kFloat && *precision != ElementType::kDouble)
+        throw Error(ErrorKind::kConfig,
+                    std::string("precision is ") + detail::NameOf(*precision) +
+                        ". Expected ElementType::kFloat or kDouble. Other types are set for "
+                        "each stream, with Element of its deserializer.");
+      all.Text("precision", *precision == ElementType::kDouble ? "double" : "float");
+    }
     all.Whole("maxErrors", max_errors);
     all.Flag("reproducibleTransforms", reproducible_transforms);
     all.Flag("multiThreadedDeserialization", multithreaded);
@@ -243,6 +251,7 @@ class CtfDeserializer {
   friend class Deserializer;
 
   CtfDeserializer& Add(std::string name, std::size_t dim, const char* format) {
+    options_.Check();
     detail::Options stream;
     stream.Whole("dim", dim);
     stream.Text("format", format);
@@ -251,6 +260,7 @@ class CtfDeserializer {
   }
 
   detail::Options& Last(const char* method) {
+    options_.Check();
     if (streams_.empty())
       throw Error(ErrorKind::kConfig, std::string("CtfDeserializer::") + method +
                                           " describes the stream added last: call it after Dense or Sparse.");
@@ -346,6 +356,7 @@ class CbfDeserializer {
 
   /// Returns the options of a stream by its delivered name.
   detail::Options& Stream(const std::string& name) {
+    options_.Check();
     for (auto& [known, stream] : streams_)
       if (known == name) return stream;
     streams_.emplace_back(name, detail::Options());
@@ -368,6 +379,7 @@ class NumpyDeserializer {
 
   /// Adds a file with one array as the stream `name`. All arrays must have the same number of rows.
   NumpyDeserializer& Array(std::string name, const std::string& file) & {
+    options_.Check();
     detail::Options stream;
     stream.Path("file", file);
     streams_.emplace_back(std::move(name), std::move(stream));
@@ -376,6 +388,7 @@ class NumpyDeserializer {
   /// Measures minibatch sizes in samples of the array added last (`definesMBSize`; default: in
   /// those of the longest stream).
   NumpyDeserializer& DefinesMinibatchSize() & {
+    options_.Check();
     if (streams_.empty())
       throw Error(
           ErrorKind::kConfig,
@@ -417,8 +430,7 @@ class NumpyDeserializer {
   detail::Streams streams_;
 };
 
-/// A deserializer of a reader: one of the builders, or a user-defined deserializer with its name in
-/// messages.
+/// A deserializer of a reader: one of the builders, or a user-defined deserializer.
 class Deserializer {
  public:
   // NOLINTBEGIN(google-explicit-constructor): builders convert to deserializers.
@@ -433,8 +445,14 @@ class Deserializer {
   Deserializer(const ImageDeserializer& images) : options_(images.All()), transforms_(images.users_) {}
   Deserializer(const Base64ImageDeserializer& images) : options_(images.All()), transforms_(images.users_) {}
   // NOLINTEND(google-explicit-constructor)
+  /// `name` is the deserializer's in Reader::GetMembers. It must not be empty.
   Deserializer(std::string name, std::shared_ptr<UserDeserializer> user)
-      : options_(name), name_(std::move(name)), user_(std::move(user)) {}
+      : options_(name), name_(std::move(name)), user_(std::move(user)) {
+    if (name_.empty())
+      throw Error(ErrorKind::kInvalidArgument,
+                  "The name of a user-defined deserializer is empty. Pass any other name, as in "
+                  "`Deserializer(\"mine\", deserializer)`.");
+  }
 
  private:
   friend class Reader;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace cntk {
 namespace reader {
@@ -49,12 +50,16 @@ namespace detail {
 class Error : public std::runtime_error {
  public:
   /// Creates an error that the C++ layer has detected.
-  Error(ErrorKind kind, const std::string& message)
+  Error(ErrorKind kind, const std::string& message,
+        ExceptionClass exception_class = ExceptionClass::kInvalidArgument)
       : std::runtime_error(message), details_(std::make_shared<Details>()) {
     details_->kind = kind;
-    details_->exception_class = ExceptionClass::kInvalidArgument;
+    details_->exception_class = exception_class;
     details_->message = message;
   }
+  // A move copies, so that a moved-from error keeps its details.
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
 
   ErrorKind Kind() const noexcept { return details_->kind; }
   ExceptionClass Class() const noexcept { return details_->exception_class; }
@@ -129,6 +134,35 @@ void Call(Function function, Arguments... arguments) {
   const cntk_reader_status status = function(arguments..., &error);
   if (status != CNTK_READER_STATUS_OK) Throw(status, error);
 }
+
+/// Tells whether an object was moved from: a member of classes whose moved-from objects would
+/// otherwise use views or handles that they no longer own.
+class MovedFrom {
+ public:
+  MovedFrom() noexcept = default;
+  MovedFrom(const MovedFrom&) noexcept = default;
+  MovedFrom(MovedFrom&& other) noexcept : is_(std::exchange(other.is_, true)) {}
+  MovedFrom& operator=(const MovedFrom&) noexcept = default;
+  MovedFrom& operator=(MovedFrom&& other) noexcept {
+    is_ = std::exchange(other.is_, true);  // False after an assignment to itself.
+    return *this;
+  }
+  ~MovedFrom() = default;
+
+  /// Throws if the object was moved from. `what` is its class.
+  void Check(const char* what) const {
+    if (is_) Refuse(what);
+  }
+
+  [[noreturn]] static void Refuse(const char* what) {
+    throw Error(ErrorKind::kInvalidArgument, std::string("This ") + what +
+                                                 " was moved from, so it is empty. Use the object that it "
+                                                 "was moved to, or assign another one.");
+  }
+
+ private:
+  bool is_ = false;
+};
 
 /// Returns a zeroed struct of the C interface with its size set.
 template <typename Struct>

@@ -227,11 +227,13 @@ class ImageDeserializerBase {
   /// pixel by pixel.
   template <typename T>
   Derived& AddTransform(const TransformBase<T>& transform) & {
+    options_.Check();
     transforms_.push_back(transform.options_);
     return Self();
   }
   /// Appends a user-defined transform under a name that is unique in the reader.
   Derived& AddTransform(std::string name, std::shared_ptr<Transform> transform) & {
+    options_.Check();
     transforms_.emplace_back(name);
     users_.emplace_back(std::move(name), std::move(transform));
     return Self();
@@ -239,6 +241,7 @@ class ImageDeserializerBase {
   /// Sets the element type of images (`element`; default: the reader's `precision`). kUInt8 keeps
   /// pixels as bytes; Mean, Color and Intensity are refused then.
   Derived& Element(ElementType element) & {
+    options_.Check();
     element_ = element;
     return Self();
   }
@@ -264,6 +267,7 @@ class ImageDeserializerBase {
   /// of Draw do: left, top, width, height, 1 if mirrored or 0, source_width, source_height (`draw`;
   /// default: no such stream).
   Derived& Draws(std::string stream) & {
+    options_.Check();
     draws_ = std::move(stream);
     return Self();
   }
@@ -310,6 +314,7 @@ class ImageDeserializerBase {
   Derived& Self() { return static_cast<Derived&>(*this); }
 
   Options All() const {
+    options_.Check();
     Options features, labels, draws;
     for (const Options& transform : transforms_) features.AddSection("transforms", transform);
     // Even without transforms, the key marks the stream of images.

@@ -323,36 +323,41 @@ class Minibatch {
   Minibatch() noexcept = default;
 
   /// Whether the minibatch has data: false past the end of the epoch.
-  explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
+  explicit operator bool() const { return Info().stream_count != 0; }
   /// Whether it reaches or crosses the end of a sweep.
-  bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
+  bool EndOfSweep() const { return Info().end_of_sweep != 0; }
   /// Whether it is a training step: it has data, or workers in lockstep take part in it, some of
   /// them without data.
-  bool IsStep() const noexcept { return content_.info.is_step != 0; }
+  bool IsStep() const { return Info().is_step != 0; }
   /// Whether it is the last minibatch of the epoch or comes after the last.
-  bool EndOfEpoch() const noexcept { return content_.info.end_of_epoch != 0; }
+  bool EndOfEpoch() const { return Info().end_of_epoch != 0; }
 
   /// Number of streams: that of the reader, or 0.
-  std::size_t size() const noexcept { return content_.info.stream_count; }
+  std::size_t size() const { return Info().stream_count; }
 
   /// Returns a stream by number. Keep the minibatch in a variable: a view of a temporary would
   /// dangle, and does not compile.
-  StreamMinibatch operator[](std::size_t id) const& { return StreamMinibatch(content_.handle, id); }
+  StreamMinibatch operator[](std::size_t id) const& {
+    CheckData();
+    return StreamMinibatch(content_.handle, id);
+  }
   StreamMinibatch operator[](std::size_t id) const&& = delete;
 
   /// Returns a stream by name.
   StreamMinibatch operator[](std::string_view name) const& {
+    CheckData();
     return (*this)[detail::FindStream(GetStreamDescriptions(), name).id];
   }
   StreamMinibatch operator[](std::string_view name) const&& = delete;
 
   /// The key of each sequence as a number, by the sequence's number: the number in the data or, if
   /// keys are texts, a number that stands for the text as long as the reader exists.
-  Span<const std::uint64_t> Keys() const& noexcept { return {content_.info.keys, content_.info.key_count}; }
+  Span<const std::uint64_t> Keys() const& { return {Info().keys, Info().key_count}; }
   Span<const std::uint64_t> Keys() const&& = delete;
 
   /// Returns the key of a sequence as text.
   std::string Key(std::size_t sequence) const {
+    CheckData();
     std::string text(32, '\0');
     for (std::size_t length = 0;;) {
       detail::Call(cntk_reader_minibatch_get_key_text, content_.handle, sequence, text.data(),
@@ -364,7 +369,8 @@ class Minibatch {
   }
 
   /// The descriptions of the streams, in order.
-  const StreamDescriptions& GetStreamDescriptions() const& noexcept {
+  const StreamDescriptions& GetStreamDescriptions() const& {
+    moved_.Check("Minibatch");
     static const StreamDescriptions none;
     return streams_ ? *streams_ : none;
   }
@@ -375,6 +381,21 @@ class Minibatch {
   Minibatch(const cntk_reader_minibatch* handle, std::shared_ptr<const StreamDescriptions> streams)
       : content_(handle), streams_(std::move(streams)) {
     detail::Call(cntk_reader_minibatch_describe, handle, &content_.info);
+  }
+
+  const cntk_reader_minibatch_info& Info() const {
+    moved_.Check("Minibatch");
+    return content_.info;
+  }
+
+  /// Throws if there are no streams and sequences to look into.
+  void CheckData() const {
+    if (*this) return;
+    const char* why = "nothing was read into it";
+    if (content_.handle)
+      why = EndOfEpoch() ? "the epoch has ended" : "this worker's share of it has no sequence";
+    throw Error(ErrorKind::kInvalidArgument, std::string("The minibatch has no data, because ") + why +
+                                                 ". Test it first, as in `if (minibatch)`.");
   }
 
   /// A counted reference to the handle; empty after a move.
@@ -402,6 +423,7 @@ class Minibatch {
 
   Content content_;
   std::shared_ptr<const StreamDescriptions> streams_;
+  detail::MovedFrom moved_;
 };
 
 }  // namespace reader

@@ -71,7 +71,15 @@ class Options {
   Options& operator=(Options&& other) noexcept = default;
   ~Options() = default;
 
-  const cntk_reader_options* get() const noexcept { return handle_.get(); }
+  const cntk_reader_options* get() const {
+    Check();
+    return handle_.get();
+  }
+
+  /// Throws if the options were moved from.
+  void Check() const {
+    if (!handle_) MovedFrom::Refuse("deserializer or transform");
+  }
 
   void Flag(const char* key, std::optional<bool> flag) {
     if (flag) Set(cntk_reader_options_set_flag, key, std::uint32_t{*flag});
@@ -125,12 +133,13 @@ class Options {
 
   template <typename Function, typename... Values>
   void Set(Function function, std::string_view key, Values... values) {
+    Check();
     Call(function, handle_.get(), key.data(), key.size(), values...);
   }
 
   Handle Copy() const {
     cntk_reader_options* copy = nullptr;
-    if (handle_) Call(cntk_reader_options_copy, get(), &copy);
+    Call(cntk_reader_options_copy, get(), &copy);
     return Handle(copy);
   }
 

@@ -142,8 +142,8 @@ using State = std::map<std::string, std::uint64_t>;
 /// A checkpoint of a reader: opaque bytes.
 class Checkpoint {
  public:
-  const unsigned char* data() const noexcept { return bytes_.data(); }
-  std::size_t size() const noexcept { return bytes_.size(); }
+  const unsigned char* data() const { return Bytes().data(); }
+  std::size_t size() const { return Bytes().size(); }
 
  private:
   friend class Reader;
@@ -154,12 +154,17 @@ class Checkpoint {
     bytes_ = {bytes, size};
   }
 
+  Span<const unsigned char> Bytes() const {
+    if (!buffer_) detail::MovedFrom::Refuse("Checkpoint");
+    return bytes_;
+  }
+
   struct Free {
     void operator()(cntk_reader_buffer* buffer) const noexcept { cntk_reader_buffer_free(buffer); }
   };
 
   std::unique_ptr<cntk_reader_buffer, Free> buffer_;
-  Span<const unsigned char> bytes_;
+  Span<const unsigned char> bytes_;  // Of the buffer: dangling after a move.
 };
 
 namespace detail {
@@ -279,11 +284,14 @@ class Reader {
 
   /// Returns the streams, by number. A shape that depends on the data, such as that of images
   /// without a Scale, is filled in by GetMinibatch.
-  const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }
+  const StreamDescriptions& GetStreamDescriptions() const {
+    static_cast<void>(Handle());
+    return *streams_;
+  }
 
   /// Returns the stream with this name.
   const StreamDescription& GetStreamDescription(std::string_view name) const {
-    return detail::FindStream(*streams_, name);
+    return detail::FindStream(GetStreamDescriptions(), name);
   }
 
   /// Returns whether sequence keys are numbers in the data.
@@ -329,7 +337,8 @@ class Reader {
     return bytes;
   }
 
-  /// Starts an epoch. Required before the first minibatch, except after RestoreCheckpoint.
+  /// Starts an epoch, at its first sample. Required before the first minibatch, except after
+  /// RestoreCheckpoint, whose position it would drop, as it drops that of SetState.
   void StartEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
     detail::Call(cntk_reader_epoch_start, Handle(), &raw);
@@ -428,9 +437,10 @@ class Reader {
     return state;
   }
 
-  /// Restores CNTK's checkpoint state, after StartEpoch. The state does not record the number of
-  /// workers: with `localTimeline = true`, another number of workers loses and repeats sequences,
-  /// as in CNTK 2.7. RestoreCheckpoint checks the number.
+  /// Restores CNTK's checkpoint state. Call it after StartEpoch, which would drop the position of an
+  /// earlier call, as in CNTK. The state does not record the number of workers: with `localTimeline = true`,
+  /// another number of workers loses and repeats sequences, as in CNTK 2.7. RestoreCheckpoint checks the
+  /// number.
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
     for (const auto& [key, value] : state) {
@@ -448,10 +458,10 @@ class Reader {
     return Checkpoint(buffer);
   }
 
-  /// Restores a checkpoint, and continues in the epoch in which it was saved. A new reader becomes
-  /// the worker that saved it; SetConfiguration may change that. A reader whose number of workers
-  /// and rank were set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint
-  /// that these workers cannot continue exactly.
+  /// Restores a checkpoint, and continues in the epoch in which it was saved: do not call StartEpoch
+  /// afterwards, which would drop the position. A new reader becomes the worker that saved it;
+  /// SetConfiguration may change that. A reader whose number of workers and rank were set, by StartEpoch or
+  /// SetConfiguration, keeps them, and refuses a checkpoint that these workers cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore, Handle(), static_cast<const std::uint8_t*>(bytes), size);
   }
@@ -532,7 +542,7 @@ class Reader {
 
   Reader(cntk_reader_source& source, const UserDeserializers& users, const Transforms& transforms,
          const Canceller* canceller) {
-    if (canceller) source.canceller = canceller->handle_.get();
+    if (canceller) source.canceller = canceller->Handle();
     std::vector<std::unique_ptr<detail::UserTable>> tables;
     std::vector<const cntk_reader_user_deserializer*> raw;
     for (const auto& [name, user] : users) {
@@ -595,9 +605,8 @@ class Reader {
 
   /// Returns the handle, which a reader loses when it is moved from.
   cntk_reader* Handle() const {
-    if (handle_) return handle_.get();
-    throw Error(ErrorKind::kState,
-                "The reader was moved from, so this object has none. Use the object that it was moved to.");
+    if (!handle_) detail::MovedFrom::Refuse("Reader");
+    return handle_.get();
   }
 
   std::unique_ptr<cntk_reader, Free> handle_;

@@ -41,7 +41,10 @@ class OneStream {
   /// Options of the stream.
   Options inner;
 
-  void AddPath(std::string path) { paths_.push_back(std::move(path)); }
+  void AddPath(std::string path) {
+    outer.Check();
+    paths_.push_back(std::move(path));
+  }
 
   Options All() const {
     Options stream = inner;

@@ -144,7 +144,8 @@ class TransformTable {
     table_.userdata = this;
     table_.name = name_.data();
     table_.name_length = name_.size();
-    table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
+    table_.thread_safe =
+        CallUser("Transform::IsThreadSafe", name_, [&] { return user_->IsThreadSafe(); }) ? 1 : 0;
     table_.describe_image = Callback(DescribeImage);
     table_.transform_drawn_image = Callback(TransformImage);
     table_.finalizer = Callback(Delete<TransformTable>);

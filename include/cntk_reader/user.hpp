@@ -40,8 +40,10 @@ class SequenceMatcher {
 };
 
 /// A user-defined deserializer. Chunks are loaded on the library's threads, one at a time unless
-/// IsThreadSafe. Exceptions are reported by the call that needs the data, as Errors of kind kUser
-/// with their text.
+/// IsThreadSafe. An exception is reported by the call that needs the data, as an Error of kind kUser
+/// whose message is the exception's text, followed by the method or the chunk that failed. The call
+/// that opens the reader reports those of the methods without a chunk, in which the exception is
+/// also nested (std::rethrow_if_nested).
 ///
 /// Three methods are required. The others determine the features:
 /// - GetSequences: sequences are known in advance, which enables the full randomizer, one timeline
@@ -90,7 +92,9 @@ class UserTable {
   UserTable(const std::string& name, std::shared_ptr<UserDeserializer> user)
       : name_(name), user_(std::move(user)) {
     if (!user_) throw Error(ErrorKind::kInvalidArgument, "The deserializer '" + name_ + "' is null.");
-    described_ = std::make_shared<const std::vector<UserStream>>(user_->GetStreams());
+    const auto ask = [&](const char* method, auto&& body) { return CallUser(method, name_, body); };
+    described_ = std::make_shared<const std::vector<UserStream>>(
+        ask("UserDeserializer::GetStreams", [&] { return user_->GetStreams(); }));
     for (const UserStream& stream : *described_)
       streams_.push_back({stream.name.data(), stream.name.size(), stream.shape.data(), stream.shape.size(),
                           static_cast<std::uint32_t>(stream.storage),
@@ -101,20 +105,21 @@ class UserTable {
     table_.name_length = name_.size();
     table_.streams = streams_.data();
     table_.stream_count = streams_.size();
-    table_.chunk_count = user_->GetChunkCount();
-    table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
+    table_.chunk_count = ask("UserDeserializer::GetChunkCount", [&] { return user_->GetChunkCount(); });
+    table_.thread_safe = ask("UserDeserializer::IsThreadSafe", [&] { return user_->IsThreadSafe(); }) ? 1 : 0;
     table_.load_chunk = Callback(LoadChunk);
     table_.release_chunk = Callback(DeleteHandle<Chunk>);
     table_.finalizer = Callback(Delete<UserTable>);
-    matcher_ = user_->GetMatcher();
+    matcher_ = ask("UserDeserializer::GetMatcher", [&] { return user_->GetMatcher(); });
     if (matcher_ != nullptr) table_.find_sequence = Callback(FindSequence);
-    if (user_->FetchesSequences()) {
+    if (ask("UserDeserializer::FetchesSequences", [&] { return user_->FetchesSequences(); })) {
       table_.fetch_sequence = Callback(FetchSequence);
       table_.prepare_sequence = Callback(PrepareSequence);
       table_.release_sequence = Callback(ReleaseSequence);
     }
     // The first chunk shows whether there are lists.
-    if (table_.chunk_count > 0) first_ = user_->GetSequences(0);
+    if (table_.chunk_count > 0)
+      first_ = ask("UserDeserializer::GetSequences(0)", [&] { return user_->GetSequences(0); });
     if (first_) table_.list_sequences = Callback(ListSequences);
   }
   UserTable(const UserTable&) = delete;
@@ -139,6 +144,7 @@ class UserTable {
       UserTable& table = Of(userdata);
       auto chunk = std::make_unique<Chunk>();
       chunk->data = table.user_->GetChunk(number);
+      chunk->data.moved_.Check("UserChunk");
       if (chunk->data.fetched_ != nullptr) {
         if (!table.user_->FetchesSequences())
           throw std::logic_error(
@@ -181,6 +187,7 @@ class UserTable {
       throw std::invalid_argument("A chunk has arrays of " + std::to_string(given.size()) +
                                   " streams instead of " + std::to_string(described_->size()) + ".");
     for (std::size_t i = 0; i < given.size(); ++i) {
+      given[i].moved_.Check("UserStreamData");
       std::vector<cntk_reader_user_array>& arrays = chunk.arrays.emplace_back();
       for (const UserArray& array : given[i].arrays_) arrays.push_back(Raw(array, (*described_)[i]));
     }
@@ -195,6 +202,7 @@ class UserTable {
   }
 
   static cntk_reader_user_array Raw(const UserArray& array, const UserStream& stream) {
+    array.moved_.Check("array");
     cntk_reader_user_array raw = {};
     raw.element = static_cast<std::uint32_t>(array.element_);
     raw.values = array.values_;

@@ -8,6 +8,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/error.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -116,6 +117,7 @@ class UserArray {
   const void* offsets_ = nullptr;
   std::uint32_t offset_size_ = 0;
   std::vector<std::shared_ptr<const void>> owners_;
+  detail::MovedFrom moved_;  // The pointers refer to memory of the owners.
 
  private:
   friend class detail::UserTable;
@@ -132,12 +134,14 @@ class DenseArray : public UserArray {
 
   /// Sets the number of samples; by default as many as the values fill.
   DenseArray& SetSamples(std::size_t samples) {
+    moved_.Check("DenseArray");
     samples_ = samples;
     return *this;
   }
 
   /// Sets the shape of a sample, which is then checked against the stream's.
   DenseArray& SetShape(std::vector<std::size_t> shape) {
+    moved_.Check("DenseArray");
     shape_ = std::move(shape);
     return *this;
   }
@@ -146,6 +150,7 @@ class DenseArray : public UserArray {
   /// `strides` are in values, for each dimension of a sample and then for the samples; they may be
   /// negative or 0.
   DenseArray& SetStrides(std::size_t samples, std::size_t first, std::vector<std::ptrdiff_t> strides) {
+    moved_.Check("DenseArray");
     samples_ = samples;
     byte_offset_ = first * sizeof(T);
     strides_ = std::move(strides);
@@ -197,6 +202,7 @@ class UserStreamData {
   int grouping_;
   std::vector<UserArray> arrays_;
   std::vector<std::uint32_t> lengths_;
+  detail::MovedFrom moved_;
 };
 
 /// One sequence in all streams, to be filled in by a FetchedChunk. Initially empty; its memory is
@@ -390,6 +396,7 @@ class UserChunk {
   std::vector<UserStreamData> streams_;
   std::unique_ptr<FetchedChunk> fetched_;
   std::shared_ptr<const void> owner_;
+  detail::MovedFrom moved_;
 };
 
 }  // namespace reader
