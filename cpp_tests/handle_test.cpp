@@ -181,6 +181,20 @@ TEST_F(HandleTest, HandlesOfOtherTypesAreRefused) {
   EXPECT_EQ(lines_.size(), before) << "all were still in use";
 }
 
+TEST_F(HandleTest, NullIsRefused) {
+  for (const std::string& type : kTypes) {
+    if (type == "cntk_reader_error") continue;
+    for (const Use& use : UsesOf(type)) {
+      cntk_reader_error* error = nullptr;
+      EXPECT_EQ(use.call(nullptr, &error), CNTK_READER_STATUS_INVALID_ARGUMENT) << use.function;
+      const std::string text = cntk_reader_error_get_text(error);
+      EXPECT_NE(text.find(" of " + use.function + " must not be NULL."), std::string::npos) << text;
+      cntk_reader_error_free(error);
+    }
+  }
+  for (std::size_t type = kTypes.size(); type-- > 0;) Release(kTypes[type], handles_[type]);
+}
+
 TEST_F(HandleTest, ReleasedHandlesAreRefused) {
   for (std::size_t type = kTypes.size(); type-- > 0;) Release(kTypes[type], handles_[type]);
   EXPECT_TRUE(lines_.empty());

@@ -1614,7 +1614,8 @@ typedef struct {
    */
   uint64_t samples;
   /**
-   * Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
+   * Size of the epoch in sweeps (passes over the data), at least 1, or
+   * CNTK_READER_UNLIMITED_SWEEPS.
    */
   uint64_t sweeps;
   /**
@@ -2348,8 +2349,8 @@ cntk_reader_status cntk_reader_chunk_size_suggest(const cntk_reader *reader,
 
 /**
  * Starts an epoch: moves to its first sample and sets sizes, workers and flags. Required before
- * the first minibatch is read, except after cntk_reader_checkpoint_restore. May be called at any
- * time, even in the middle of an epoch.
+ * the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it would
+ * drop. May be called at any time, even in the middle of an epoch.
  */
 cntk_reader_status cntk_reader_epoch_start(cntk_reader *reader,
                                            const cntk_reader_epoch *epoch,
@@ -2625,7 +2626,8 @@ cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
 /**
  * Restores a checkpoint of `size` bytes: the next minibatch is the one that followed it. This also
  * starts the epoch in which it was saved, so that a new reader can continue at once, as the worker
- * that saved it. A reader whose number of workers and rank were set, by cntk_reader_epoch_start or
+ * that saved it. Calling cntk_reader_epoch_start afterwards would drop the position. A reader whose
+ * number of workers and rank were set, by cntk_reader_epoch_start or
  * cntk_reader_configuration_set, keeps them. A checkpoint is refused if the data or the
  * configuration differ, or if these workers cannot continue it exactly; the error says what
  * differs, and the reader is unchanged.
@@ -2658,10 +2660,11 @@ cntk_reader_status cntk_reader_state_get(const cntk_reader *reader,
                                          cntk_reader_error **error);
 
 /**
- * Restores CNTK's checkpoint state, which CNTK itself may have saved. An epoch must have been
- * started. Unknown entries are ignored; a missing one is an error. The state does not record the
- * number of workers: with `localTimeline = true`, another number of workers loses and repeats
- * sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore checks the number.
+ * Restores CNTK's checkpoint state, which CNTK itself may have saved. Call it after
+ * cntk_reader_epoch_start, which would drop the position of an earlier call, as in CNTK. Unknown
+ * entries are ignored; a missing one is an error. The state does not record the number of workers:
+ * with `localTimeline = true`, another number of workers loses and repeats sequences, as in CNTK
+ * 2.7. cntk_reader_checkpoint_restore checks the number.
  */
 cntk_reader_status cntk_reader_state_set(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,

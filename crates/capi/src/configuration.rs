@@ -122,7 +122,16 @@ pub unsafe extern "C" fn cntk_reader_configuration_set(
         // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
         // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
-        object!(reader)?.with(|reader| reader.configure(&configuration.try_into()?))
+        let reader = object!(reader)?;
+        let cntk_reader_configuration { workers, minibatch_size, .. } = configuration;
+        let cntk_reader_configuration { truncation_length, right_splice, .. } = configuration;
+        reader.check_sizes(&[
+            ("workers", workers),
+            ("minibatch_size", minibatch_size),
+            ("truncation_length", truncation_length),
+            ("right_splice", right_splice),
+        ])?;
+        reader.with(|reader| reader.configure(&configuration.try_into()?))
     })
 }
 

@@ -4,7 +4,7 @@ use super::call::{call, given};
 use super::configuration::{NO_RANK, cntk_reader_configuration};
 use super::error::cntk_reader_error;
 use super::handle::object;
-use super::reader::cntk_reader;
+use super::reader::{OpenReader, cntk_reader};
 use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use cntk_reader_core::{Error, Result};
@@ -34,7 +34,8 @@ pub struct cntk_reader_epoch {
     /// Size of the epoch in samples of all workers, CNTK_READER_ONE_SWEEP or
     /// CNTK_READER_UNLIMITED_SAMPLES. Ignored if `sweeps` is not CNTK_READER_UNLIMITED_SWEEPS.
     pub samples: u64,
-    /// Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
+    /// Size of the epoch in sweeps (passes over the data), at least 1, or
+    /// CNTK_READER_UNLIMITED_SWEEPS.
     pub sweeps: u64,
     /// Number of the epoch, from 0: it begins at sample `index` * size of the endless sequence of
     /// sweeps. If chunks list their sequences only when they are loaded, and `samples` is the size,
@@ -83,6 +84,24 @@ impl TryFrom<cntk_reader_epoch> for Epoch {
     }
 }
 
+/// Checks and converts the parameters of an epoch.
+fn requested(reader: &OpenReader, epoch: cntk_reader_epoch) -> Result<Epoch> {
+    let cntk_reader_epoch { workers, minibatch_size, truncation_length, right_splice, index, .. } = epoch;
+    reader.check_sizes(&[
+        ("workers", workers),
+        ("minibatch_size", minibatch_size),
+        ("truncation_length", truncation_length),
+        ("right_splice", right_splice),
+        ("index", index),
+    ])?;
+    if epoch.sweeps == 0 && !reader.is_hosted() {
+        return Err(Error::argument("'sweeps' is 0.").with_detail(
+            "Expected at least 1, or CNTK_READER_UNLIMITED_SWEEPS, the initial value, for no limit.",
+        ));
+    }
+    epoch.try_into()
+}
+
 /// State of an epoch.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +140,8 @@ impl From<Epoch> for cntk_reader_epoch {
 }
 
 /// Starts an epoch: moves to its first sample and sets sizes, workers and flags. Required before
-/// the first minibatch is read, except after cntk_reader_checkpoint_restore. May be called at any
-/// time, even in the middle of an epoch.
+/// the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it would
+/// drop. May be called at any time, even in the middle of an epoch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_start(
     reader: *mut cntk_reader,
@@ -136,7 +155,9 @@ pub unsafe extern "C" fn cntk_reader_epoch_start(
         // SAFETY: `reader` is NULL or a handle. It is borrowed as shared, so that a second thread
         // in a call is refused by its lock.
         let reader = unsafe { reader.as_ref() };
-        object!(reader)?.with(|reader| reader.start_epoch(&epoch.try_into()?))
+        let reader = object!(reader)?;
+        let epoch = requested(reader, epoch)?;
+        reader.with(|reader| reader.start_epoch(&epoch))
     })
 }
 
@@ -161,7 +182,8 @@ pub unsafe extern "C" fn cntk_reader_epoch_start_next(
         // SAFETY: as in cntk_reader_epoch_start.
         let reader = unsafe { reader.as_ref() };
         let reader = object!(reader)?;
-        place.write(reader.with(|reader| reader.start_next_epoch(&epoch.try_into()?))?);
+        let epoch = requested(reader, epoch)?;
+        place.write(reader.with(|reader| reader.start_next_epoch(&epoch))?);
         Ok(())
     })
 }

@@ -6,7 +6,6 @@
 //! handle finds the changed tag. All headers have one layout, so a handle of another type can be
 //! read as well. A valid call costs one comparison and one more load.
 
-use super::call::given;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::{Error, Result};
 use std::ptr::null_mut;
@@ -189,11 +188,7 @@ pub(crate) fn log(error: &Error) {
 
 #[cold]
 fn null(place: Place) -> Error {
-    let (Place::Argument { name, .. } | Place::Member { name, .. }) = place;
-    match given::<()>(None, name) {
-        Err(error) => error,
-        Ok(()) => Error::internal("NULL was accepted."),
-    }
+    Error::argument(format!("{} must not be NULL.", place.text()))
 }
 
 #[cold]
@@ -205,7 +200,10 @@ fn misuse<H: Handle>(header: &Header, place: Place) -> Error {
         Some((_, name)) => format!("a {name}"),
         None => "not a handle of this library".to_owned(),
     };
-    let state = if is_released { " that is not released yet" } else { "" };
+    let state = match is_released {
+        true => " that is still in use: release a handle once, after its last use",
+        false => "",
+    };
     Error::argument(format!("{} is {found}.", place.text()))
         .with_detail(format!("Expected a {wanted}{state}."))
 }
@@ -325,9 +323,20 @@ mod tests {
             assert_eq!(
                 text,
                 "The argument 'buffer' of cntk_reader_buffer_get_bytes is a released cntk_reader_buffer. \
-                 Expected a cntk_reader_buffer that is not released yet."
+                 Expected a cntk_reader_buffer that is still in use: release a handle once, after its \
+                 last use."
             );
         }
+    }
+
+    #[test]
+    fn null_is_an_error_that_names_the_function() {
+        let mut ends = MaybeUninit::uninit();
+        let text = refusal(|error| {
+            // SAFETY: NULL is refused.
+            unsafe { cntk_reader_canceller_cancel(None, Some(&mut ends), error) }
+        });
+        assert_eq!(text, "The argument 'canceller' of cntk_reader_canceller_cancel must not be NULL.");
     }
 
     #[test]

@@ -121,6 +121,13 @@ impl HeldMinibatch {
     pub(super) fn part(&self, index: usize) -> Result<&StreamMinibatch> {
         self.content.streams.get(index).ok_or_else(|| {
             let count = self.content.streams.len();
+            if count == 0 {
+                return Error::argument(format!("There is no stream {index}: the minibatch has no data."))
+                    .with_detail(
+                        "The epoch has ended, or this worker's share of the minibatch has no sequence: \
+                         look at 'stream_count' of cntk_reader_minibatch_info first.",
+                    );
+            }
             Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
         })
     }

@@ -8,6 +8,7 @@ use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::cntk_reader_stream_info;
 use super::text::nul_terminated;
+use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::exit;
 use cntk_reader_core::runtime::fork::Process;
 use cntk_reader_core::{Error, Result};
@@ -42,6 +43,8 @@ pub(crate) struct OpenReader {
     pub(super) shared: Arc<ReaderShared>,
     members: Vec<[CString; 2]>,
     is_in_lockstep: bool,
+    /// Whether the reader stands in CNTK's place: then sizes are what CNTK makes of them.
+    is_hosted: bool,
     // Only ever locked by `try_lock`. A panic inside a call poisons it, which makes the handle
     // refuse further use.
     reader: Mutex<Reader>,
@@ -161,6 +164,7 @@ impl OpenReader {
             shared: Arc::new(ReaderShared::new(&reader)),
             members: reader.members().iter().map(names).collect(),
             is_in_lockstep: reader.is_in_lockstep(),
+            is_hosted: settings.front_end == FrontEnd::Cntk,
             reader: Mutex::new(reader),
         }))
     }
@@ -181,6 +185,19 @@ impl OpenReader {
                 Err(Error::state("The reader failed internally in an earlier call and cannot continue."))
             }
         }
+    }
+
+    /// Rejects sizes that only CNTK accepts, unless the reader stands in its place.
+    pub(super) fn check_sizes(&self, sizes: &[(&str, u64)]) -> Result<()> {
+        match sizes.iter().find(|(_, size)| *size > i64::MAX.unsigned_abs() && !self.is_hosted) {
+            None => Ok(()),
+            Some((name, size)) => Err(Error::argument(format!("'{name}' is {size}."))
+                .with_detail("Expected a number below 2^63; a negative number wraps around to a large one.")),
+        }
+    }
+
+    pub(super) fn is_hosted(&self) -> bool {
+        self.is_hosted
     }
 
     fn info(&self, Sizes { samples, sequences, chunks, .. }: Sizes) -> cntk_reader_info {

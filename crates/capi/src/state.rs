@@ -71,10 +71,11 @@ pub unsafe extern "C" fn cntk_reader_state_get(
     })
 }
 
-/// Restores CNTK's checkpoint state, which CNTK itself may have saved. An epoch must have been
-/// started. Unknown entries are ignored; a missing one is an error. The state does not record the
-/// number of workers: with `localTimeline = true`, another number of workers loses and repeats
-/// sequences, as in CNTK 2.7. cntk_reader_checkpoint_restore checks the number.
+/// Restores CNTK's checkpoint state, which CNTK itself may have saved. Call it after
+/// cntk_reader_epoch_start, which would drop the position of an earlier call, as in CNTK. Unknown
+/// entries are ignored; a missing one is an error. The state does not record the number of workers:
+/// with `localTimeline = true`, another number of workers loses and repeats sequences, as in CNTK
+/// 2.7. cntk_reader_checkpoint_restore checks the number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_state_set(
     reader: *mut cntk_reader,
