@@ -12,7 +12,7 @@ pub mod table;
 pub use schema::Kind;
 use schema::{DECLARED, Declared, Owner};
 use std::borrow::Cow;
-use table::{CLASSES, NAMED, Word};
+use table::{CLASSES, NAMED, SWITCHES, Word};
 
 /// Names of a reader's options in messages, if they were not read from a text: of C, of Rust and
 /// C++, and of Python.
@@ -97,6 +97,7 @@ pub fn word_of_key(key: &str, has_type: bool, front_end: FrontEnd) -> String {
 pub fn name_of_deserializer(kind: &str, number: usize, front_end: FrontEnd) -> String {
     let class = CLASSES.iter().find(|(own, ..)| own.eq_ignore_ascii_case(kind));
     let name = match (class, front_end) {
+        (None, _) if kind.is_empty() => return format!("deserializer {number}"),
         (None, _) | (_, FrontEnd::Configuration | FrontEnd::Cntk) => kind,
         (Some((_, class, _)), FrontEnd::Rust | FrontEnd::Cpp) => class,
         (Some((.., class)), FrontEnd::Python) => class,
@@ -214,6 +215,7 @@ impl FrontEnd {
         Some(match (word, value) {
             (Word::Phrase(phrase), _) => phrase.to_owned(),
             (Word::Entry(key), value) => format!("'options={{\"{key}\": {}}}'", value.unwrap_or("...")),
+            (Word::Method(method), Some("true")) if SWITCHES.contains(&id) => format!("'{method}()'"),
             (Word::Method(method), Some(value)) => format!("'{method}({value})'"),
             (Word::Key(key), Some(value)) => format!("'{key}{equals}{value}'"),
             (Word::Key(word) | Word::Method(word) | Word::Fixed(word), _) => format!("'{word}'"),

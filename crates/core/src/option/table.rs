@@ -45,7 +45,7 @@ pub const NAMED: &[Named] = &[
     row("in_the_reader", Phrase("beside 'deserializers'"), Phrase("in the 'ReaderOptions'"), Phrase("in the 'ReaderOptions'"), Phrase("in the 'MinibatchSource'")),
     row("truncating", Fixed("truncated"), Fixed("truncation_length"), Fixed("truncation_length"), Fixed("truncation_length")),
     row("steps", Fixed("truncationLength"), Phrase("at least 1"), Phrase("at least 1"), Phrase("at least 1")),
-    row("deserializers", Phrase("'deserializers = ( [ type = ... ] : ... )' with at least one element"), Phrase("at least one deserializer"), Phrase("at least one deserializer"), Phrase("at least one deserializer")),
+    row("deserializers", Phrase("'deserializers = ( [ type = ... ] : ... )' with at least one element"), Phrase("at least one deserializer: add it to the builder, as with 'ctf' or 'deserializer'"), Phrase("at least one deserializer: pass it to 'Reader::Open'"), Phrase("at least one deserializer: pass it to 'MinibatchSource'")),
     // Of one deserializer.
     row("ctf_type", Phrase("'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader'"), Fixed("CtfDeserializer"), Fixed("CtfDeserializer"), Fixed("CTFDeserializer")),
     row("cbf_type", Phrase("'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader'"), Fixed("CbfDeserializer"), Fixed("CbfDeserializer"), Fixed("CBFDeserializer")),
@@ -68,6 +68,9 @@ pub const NAMED: &[Named] = &[
     row("arrays", Phrase("'input = [ features = [ file = \"x.npy\" ] ]'"), Fixed("array(name, file)"), Fixed("Array(name, file)"), Fixed("StreamDefs(name=StreamDef(npy=...))")),
     // Of one transform.
 ];
+
+/// Ids of flags that builders set with a method that takes no value.
+pub(crate) const SWITCHES: [&str; 2] = ["defines_minibatch_size", "array_defines_size"];
 
 /// Deserializers by their types in CNTK's language, with their class names in Rust and C++, and in
 /// Python, where these differ.

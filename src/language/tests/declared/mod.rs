@@ -20,6 +20,10 @@ fn each_front_end_has_its_words() {
     ] {
         assert_eq!(front_end.say(template), said);
     }
+    let template = "‹defines_minibatch_size = true›, ‹array_defines_size = true›, ‹defines_minibatch_size›";
+    let switch = |method| format!("'{method}()', '{method}()', '{method}'");
+    assert_eq!(FrontEnd::Rust.say(template), switch("defines_minibatch_size"));
+    assert_eq!(FrontEnd::Cpp.say(template), switch("DefinesMinibatchSize"));
     let template = "‹numeric_keys = false›, ‹numeric_keys›, ‹sparse›";
     let said = "'options={\"useNumericSequenceKeys\": False}', 'options={\"useNumericSequenceKeys\": ...}', 'is_sparse=True'";
     assert_eq!(FrontEnd::Python.say(template), said);
