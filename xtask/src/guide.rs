@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tooling::document::{Block, blocks};
 use tooling::project::{Project, empty_folder};
-use tooling::{Tally, dist, drivers, python, tools};
+use tooling::tools::{self, Tool};
+use tooling::{Tally, dist, python};
 
 const FOLDER: &str = "docs/guide";
 
@@ -42,7 +43,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     if project.target != project.path("target") {
         return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
     }
-    tools::need(project, &drivers::TOOLS)?;
+    tools::need(project, &[Tool::Cxx, Tool::CMake, Tool::PkgConfig])?;
     let environment = python_tests::environment_with_wheel(project)?;
     let pictures = match &environment {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
