@@ -2349,8 +2349,8 @@ cntk_reader_status cntk_reader_chunk_size_suggest(const cntk_reader *reader,
 
 /**
  * Starts an epoch: moves to its first sample and sets sizes, workers and flags. Required before
- * the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it would
- * drop. May be called at any time, even in the middle of an epoch.
+ * the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it
+ * would drop. May be called at any time, even in the middle of an epoch.
  */
 cntk_reader_status cntk_reader_epoch_start(cntk_reader *reader,
                                            const cntk_reader_epoch *epoch,
@@ -2626,8 +2626,8 @@ cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
 /**
  * Restores a checkpoint of `size` bytes: the next minibatch is the one that followed it. This also
  * starts the epoch in which it was saved, so that a new reader can continue at once, as the worker
- * that saved it. Calling cntk_reader_epoch_start afterwards would drop the position. A reader whose
- * number of workers and rank were set, by cntk_reader_epoch_start or
+ * that saved it. Calling cntk_reader_epoch_start afterwards would drop the position. A reader
+ * whose number of workers and rank were set, by cntk_reader_epoch_start or
  * cntk_reader_configuration_set, keeps them. A checkpoint is refused if the data or the
  * configuration differ, or if these workers cannot continue it exactly; the error says what
  * differs, and the reader is unchanged.

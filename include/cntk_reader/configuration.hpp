@@ -62,8 +62,8 @@ struct ReaderOptions {
   /// workers share one global timeline.
   std::optional<bool> local_timeline = {};
   /// All workers read the same number of minibatches (`lockstep`; default: false). Implies a global
-  /// timeline; `local_timeline` = true is refused. A worker whose share of a minibatch is empty gets
-  /// one without data instead of reading on. CNTK has no such mode.
+  /// timeline; `local_timeline` = true is refused. A worker whose share of a minibatch is empty
+  /// gets one without data instead of reading on. CNTK has no such mode.
   std::optional<bool> lockstep = {};
   /// Type of the values, kFloat or kDouble (`precision`; default: kFloat). Other types are set for
   /// each stream, with Element of its deserializer.

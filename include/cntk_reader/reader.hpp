@@ -437,10 +437,10 @@ class Reader {
     return state;
   }
 
-  /// Restores CNTK's checkpoint state. Call it after StartEpoch, which would drop the position of an
-  /// earlier call, as in CNTK. The state does not record the number of workers: with `localTimeline = true`,
-  /// another number of workers loses and repeats sequences, as in CNTK 2.7. RestoreCheckpoint checks the
-  /// number.
+  /// Restores CNTK's checkpoint state. Call it after StartEpoch, which would drop the position of
+  /// an earlier call, as in CNTK. The state does not record the number of workers: with
+  /// `localTimeline = true`, another number of workers loses and repeats sequences, as in CNTK 2.7.
+  /// RestoreCheckpoint checks the number.
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
     for (const auto& [key, value] : state) {
@@ -458,10 +458,11 @@ class Reader {
     return Checkpoint(buffer);
   }
 
-  /// Restores a checkpoint, and continues in the epoch in which it was saved: do not call StartEpoch
-  /// afterwards, which would drop the position. A new reader becomes the worker that saved it;
-  /// SetConfiguration may change that. A reader whose number of workers and rank were set, by StartEpoch or
-  /// SetConfiguration, keeps them, and refuses a checkpoint that these workers cannot continue exactly.
+  /// Restores a checkpoint, and continues in the epoch in which it was saved: do not call
+  /// StartEpoch afterwards, which would drop the position. A new reader becomes the worker that
+  /// saved it; SetConfiguration may change that. A reader whose number of workers and rank were
+  /// set, by StartEpoch or SetConfiguration, keeps them, and refuses a checkpoint that these
+  /// workers cannot continue exactly.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
     detail::Call(cntk_reader_checkpoint_restore, Handle(), static_cast<const std::uint8_t*>(bytes), size);
   }

@@ -27,8 +27,8 @@ pub extern "C" fn cntk_reader_checkpoint_save(
 
 /// Restores a checkpoint of `size` bytes: the next minibatch is the one that followed it. This also
 /// starts the epoch in which it was saved, so that a new reader can continue at once, as the worker
-/// that saved it. Calling cntk_reader_epoch_start afterwards would drop the position. A reader whose
-/// number of workers and rank were set, by cntk_reader_epoch_start or
+/// that saved it. Calling cntk_reader_epoch_start afterwards would drop the position. A reader
+/// whose number of workers and rank were set, by cntk_reader_epoch_start or
 /// cntk_reader_configuration_set, keeps them. A checkpoint is refused if the data or the
 /// configuration differ, or if these workers cannot continue it exactly; the error says what
 /// differs, and the reader is unchanged.

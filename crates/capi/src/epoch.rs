@@ -140,8 +140,8 @@ impl From<Epoch> for cntk_reader_epoch {
 }
 
 /// Starts an epoch: moves to its first sample and sets sizes, workers and flags. Required before
-/// the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it would
-/// drop. May be called at any time, even in the middle of an epoch.
+/// the first minibatch is read, except after cntk_reader_checkpoint_restore, whose position it
+/// would drop. May be called at any time, even in the middle of an epoch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_epoch_start(
     reader: *mut cntk_reader,
