@@ -152,7 +152,9 @@ impl Example<'_> {
 
     /// Has Ray keep its files in the scratch folder, and send nothing to its makers.
     fn ray(&self, run: Run) -> Run {
-        run.env("HOME", self.scratch.join("home")).env("RAY_USAGE_STATS_ENABLED", "0")
+        let run = run.env("HOME", self.scratch.join("home")).env("RAY_USAGE_STATS_ENABLED", "0");
+        // On a busy machine, importing PyTorch takes longer than the minute that Ray waits.
+        run.env("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
     }
 
     /// Trains to the end. Returns the file of the weights.
