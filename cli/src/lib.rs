@@ -3,12 +3,12 @@
 //!
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
-//! writes results, [`import`] handles files of other formats, [`part`] is the option for a share of
-//! the work, [`progress`] shows the progress of long commands, [`exit`] defines the exit codes.
+//! writes results, [`import`] handles files of other formats, [`columns`] Arrow and Parquet files,
+//! [`part`] is the option for a share of the work, [`progress`] shows the progress of long
+//! commands, [`exit`] defines the exit codes.
 
 mod args;
-#[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
-mod arrow;
+mod columns;
 mod commands;
 mod exit;
 mod import;

@@ -1,7 +1,7 @@
 //! `cntk-reader convert`: converts data from one format to another.
 
 use crate::args::{Form, Global};
-use crate::arrow;
+use crate::columns::{self, ColumnOptions, Container};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::import::{self, ImportArgs, Kind};
 use crate::input::{Input, format_of};
@@ -24,9 +24,9 @@ use std::time::Instant;
 /// Convert data from one format to another
 ///
 /// Reads anything that a configuration reads, text files (ctf), binary files (cbf) and NumPy arrays
-/// (npy, npz), and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit and CoNLL, whose streams it
-/// infers and shows; writes text files, binary files and NumPy arrays, text and binary files also
-/// compressed with zstd. A folder of images becomes a map. Speech data: features between htk and
+/// (npy, npz), Arrow and Parquet files, and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit and
+/// CoNLL, whose streams it infers and shows; writes text files, binary files, NumPy arrays, Arrow and
+/// Parquet files, text and binary files also compressed with zstd. A folder of images becomes a map. Speech data: features between htk and
 /// kaldi, labels between mlf, kaldi and ctf, all of them to npz. Except for speech formats and
 /// maps, the output is read back and its digest is compared with the input's before it gets its
 /// name. An interrupted conversion leaves nothing behind.
@@ -43,7 +43,8 @@ Examples:
   cntk-reader convert test.csv test.ctf --like iris.ctf.streams.json
   cntk-reader convert iris.csv iris.cbf --stream x=length..width --stream y=species:category
   cntk-reader convert images images.map                        a folder for each class
-  cntk-reader convert train.ctf train.arrow                    for pyarrow and pandas (built with --features arrow)
+  cntk-reader convert train.ctf train.parquet                  for pyarrow, pandas, Polars and Spark
+  cntk-reader convert train.parquet train.cbf --one-hot label=10
   cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
 pub struct Convert {
     /// The input: a configuration or a data file
@@ -133,6 +134,8 @@ enum FileKind {
     Mlf,
     /// An Arrow file (IPC, Feather)
     Arrow,
+    /// A Parquet file
+    Parquet,
     /// A table with commas or semicolons; input only
     Csv,
     /// A table with tabs; input only
@@ -154,7 +157,9 @@ enum FileKind {
 }
 
 /// The kinds of the module `import`.
-const IMPORTED: [(FileKind, Kind); 8] = [
+const IMPORTED: [(FileKind, Kind); 10] = [
+    (FileKind::Arrow, Kind::Columns(Container::Arrow)),
+    (FileKind::Parquet, Kind::Columns(Container::Parquet)),
     (FileKind::Csv, Kind::Records(ImportFormat::Csv)),
     (FileKind::Tsv, Kind::Records(ImportFormat::Tsv)),
     (FileKind::Blanks, Kind::Records(ImportFormat::Blanks)),
@@ -174,19 +179,13 @@ impl FileKind {
     fn imported(self) -> Option<Kind> {
         IMPORTED.iter().find(|(own, _)| *own == self).map(|(_, kind)| *kind)
     }
-}
 
-/// Options for reading Arrow files.
-#[derive(Debug, Clone, Default)]
-#[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only Arrow needs them"))]
-pub struct ArrowOptions {
-    /// Type of the values of all streams, float or double. If `None`, each stream has the type of
-    /// its column, or the smallest type that holds the column's integers.
-    pub element: Option<ElementType>,
-    /// Columns of class numbers, each with the number of classes.
-    pub one_hot: Vec<(String, usize)>,
-    /// The columns to read; all if empty.
-    pub streams: Vec<String>,
+    fn container(self) -> Option<Container> {
+        match self.imported() {
+            Some(Kind::Columns(container)) => Some(container),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -268,7 +267,7 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
             options.compress_file(to, compression, global)?
         }
         Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
-        None if to == FileKind::Arrow && is_data(from) => {
+        None if to.container().is_some() && is_data(from) => {
             options.convert_data(from, to, None, compression, global)?
         }
         None if (from, to) == (FileKind::Images, FileKind::Map) => {
@@ -301,9 +300,9 @@ fn format(kind: FileKind) -> Option<Format> {
 
 /// Whether [`convert`] reads this kind.
 fn is_data(kind: FileKind) -> bool {
-    matches!(kind, FileKind::Config | FileKind::Arrow)
+    kind == FileKind::Config
         || format(kind).is_some()
-        || matches!(kind.imported(), Some(Kind::Records(_)))
+        || matches!(kind.imported(), Some(Kind::Records(_) | Kind::Columns(_)))
 }
 
 fn text(path: &Path) -> String {
@@ -328,7 +327,6 @@ impl Convert {
             FileFormat::Npy => FileKind::Npy,
             FileFormat::Zip => FileKind::Npz,
             FileFormat::Mlf => FileKind::Mlf,
-            FileFormat::Arrow => FileKind::Arrow,
             FileFormat::KaldiArchive | FileFormat::KaldiText => FileKind::Kaldi,
             FileFormat::Script => {
                 let message = "The input is a list of utterances, either HTK's or Kaldi's: give --from htk or --from kaldi.";
@@ -364,11 +362,12 @@ impl Convert {
             Some("ark") => FileKind::Kaldi,
             Some("mlf") => FileKind::Mlf,
             Some("arrow" | "feather") => FileKind::Arrow,
+            Some("parquet" | "pq") => FileKind::Parquet,
             Some("map") => FileKind::Map,
             _ => {
                 let message = format!(
-                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark, .mlf or .map, or \
-                     give --to.",
+                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .parquet, .ark, \
+                     .mlf or .map, or give --to.",
                     self.output.display()
                 );
                 return Err(Failure::Usage(message));
@@ -458,7 +457,7 @@ impl Convert {
             return self.write_data((data, share), (from, to), format, compression, global);
         };
         if !self.one_hot.is_empty() {
-            let message = "--one-hot is for NumPy arrays and Arrow files. Here a column of class numbers is --stream NAME:index=CLASSES.";
+            let message = "--one-hot is for NumPy arrays, Arrow and Parquet files. Here a column of class numbers is --stream NAME:index=CLASSES.";
             return Err(Failure::Usage(message.to_owned()));
         }
         let import = self.import.options(&self.stream, self.element())?;
@@ -488,12 +487,12 @@ impl Convert {
             None => Vec::new(),
         };
         let progress = Progress::sequences(global, "Converting");
-        let digest = match format {
-            Some(format) => convert(data, format, &output, &options, &mut |at| {
+        let digest = match (format, to.container()) {
+            (None, Some(container)) => columns::write(data, container, &output, options.verify, &progress)?,
+            (format, _) => convert(data, format.unwrap_or(Format::Text), &output, &options, &mut |at| {
                 progress.set(at.sequences, at.total);
                 ControlFlow::Continue(())
             })?,
-            None => arrow::write(data, &output, options.verify, &progress)?,
         };
         Ok(Report {
             sequences: Some(digest.sequences),
@@ -518,17 +517,19 @@ impl Convert {
                 numpy.element = self.element();
                 Data::of_numpy(&text(&self.input), &numpy)?
             }
-            FileKind::Arrow => {
-                let options = ArrowOptions {
+            FileKind::Arrow | FileKind::Parquet => {
+                let container = from.container().unwrap_or(Container::Arrow);
+                let options = ColumnOptions {
                     element: self.element(),
                     one_hot: self.one_hot.clone(),
                     streams: self.stream.clone(),
+                    sample: None,
                 };
-                arrow::open(&text(&self.input), &options)?
+                columns::open(&text(&self.input), container, &options)?
             }
             _ => {
                 if !self.one_hot.is_empty() {
-                    let message = "--one-hot is for NumPy arrays and Arrow files: other formats say which values are sparse.";
+                    let message = "--one-hot is for NumPy arrays, Arrow and Parquet files: other formats say which values are sparse.";
                     return Err(Failure::Usage(message.to_owned()));
                 }
                 let input = Input::recognize(&self.input, global)?;

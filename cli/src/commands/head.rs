@@ -78,8 +78,11 @@ pub fn head(options: &Head, global: &Global) -> Outcome {
             let message = "--key finds sequences of data that a reader reads. Convert the file first: cntk-reader convert";
             return Err(Failure::Usage(message.to_owned()));
         }
-        let Kind::Records(format) = kind else { return images(&path, shown, global) };
-        let (streams, sequences) = import::first(&path, format, &options.import, shown.count, global)?;
+        let (streams, sequences) = match kind {
+            Kind::Records(format) => import::first(&path, format, &options.import, shown.count, global)?,
+            Kind::Columns(container) => import::first_rows(&path, container, &options.import, shown.count)?,
+            Kind::Folder => return images(&path, shown, global),
+        };
         let read = &mut |number| Ok(sequences.get(number as usize).cloned());
         return show(&streams, read, 0..shown.count, shown, global);
     }

@@ -105,6 +105,12 @@ impl PreviewArgs {
         self.table.options(&self.stream, None)
     }
 
+    /// Returns the names of the columns to show, for files whose columns are streams.
+    pub fn names(&self) -> Result<&[String], Failure> {
+        self.table.refuse()?;
+        Ok(&self.stream)
+    }
+
     /// Fails if an option was given.
     pub fn refuse(&self) -> Result<(), Failure> {
         if !self.stream.is_empty() {

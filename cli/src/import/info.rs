@@ -77,6 +77,7 @@ pub fn info(path: &str, kind: Kind, args: &PreviewArgs, global: &Global) -> Outc
             let sizes = folder.sizes(SIZES)?;
             images(&mut output, path, &folder, &sizes)?;
         }
+        Kind::Columns(container) => super::columns::info(&mut output, path, container, args)?,
         Kind::Records(format) => {
             let import = open(path, format, &args.options()?, global)?;
             records(&mut output, path, format, &import)?;

@@ -1,14 +1,18 @@
-//! Files of other formats: tables, JSON lines, LIBSVM, Vowpal Wabbit, CoNLL, and folders of images.
+//! Files of other formats: tables, JSON lines, LIBSVM, Vowpal Wabbit, CoNLL, Arrow, Parquet, and
+//! folders of images.
 
 mod args;
+mod columns;
 mod convert;
 mod info;
 
 pub use args::{ImportArgs, PreviewArgs};
+pub use columns::first as first_rows;
 pub use convert::{convert, convert_folder};
 pub use info::info;
 
 use crate::args::Global;
+use crate::columns::Container;
 use crate::exit::Failure;
 use crate::input::format_of;
 use crate::progress::Progress;
@@ -27,6 +31,8 @@ const SAMPLE: u64 = 1000;
 pub enum Kind {
     /// A file of records.
     Records(ImportFormat),
+    /// An Arrow or Parquet file.
+    Columns(Container),
     /// A folder of images.
     Folder,
 }
@@ -36,7 +42,9 @@ pub fn kind_of(path: &Path) -> Result<Option<Kind>, Failure> {
     if path.is_dir() {
         return Ok(Some(Kind::Folder));
     }
-    Ok(ImportFormat::of(format_of(path)?, &address::text_of(path)).map(Kind::Records))
+    let found = format_of(path)?;
+    let records = ImportFormat::of(found, &address::text_of(path)).map(Kind::Records);
+    Ok(records.or_else(|| Container::of(found).map(Kind::Columns)))
 }
 
 /// Recognizes the only file of a command. Several files, and files of other formats, are `None`,

@@ -253,8 +253,8 @@ impl Data {
     }
 
     /// States whether every sequence has one sample in each stream.
-    #[cfg(feature = "import")]
-    pub(crate) fn with_single_samples(self, are_single: bool) -> Data {
+    #[must_use]
+    pub fn with_single_samples(self, are_single: bool) -> Data {
         Data { are_single, ..self }
     }
 

@@ -342,13 +342,9 @@ impl FileFormat {
             FileFormat::Json | FileFormat::LibSvm | FileFormat::VowpalWabbit => {
                 "The command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf."
             }
-            FileFormat::Arrow => {
+            FileFormat::Arrow | FileFormat::Parquet => {
                 "The command-line tool, built with its feature 'arrow', converts it to CNTK's text format: cntk-reader convert FILE \
                  NEW.ctf; or read it with ‹columns_reader›."
-            }
-            FileFormat::Parquet => {
-                "Write it as an Arrow file first (pyarrow.feather.write_feather): the command-line tool, built with its feature 'arrow', \
-                 converts that."
             }
             FileFormat::Npy => {
                 "A ‹array_type› reads it; the command-line tool converts it to CNTK's text format: cntk-reader convert FILE NEW.ctf"

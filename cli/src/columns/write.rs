@@ -1,7 +1,6 @@
-//! Writes sequences as columns of Arrow files.
+//! Writes sequences as columns of Arrow and Parquet files.
 
-use super::{DIM, INDICES, KEY, SHAPE, VALUES, open};
-use crate::commands::convert::ArrowOptions;
+use super::{ColumnOptions, Container, DIM, INDICES, KEY, SHAPE, VALUES, open};
 use crate::exit::Failure;
 use crate::progress::Progress;
 use arrow_array::types::{
@@ -16,12 +15,61 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use cntk_reader::{ElementType, Error, Storage, StreamInfo};
 use cntk_reader_tools::convert::{Column, Data, Digest, Digester, Output};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Writes data to an Arrow file, which appears under its name once complete. With `verify` the file
-/// is read back first.
-pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> Result<Digest, Failure> {
+/// Largest size of a row group, which is kept in memory until it is complete.
+const GROUP_BYTES: usize = 64 << 20;
+
+/// Writes record batches.
+enum Sink {
+    Arrow(Box<FileWriter<Output>>),
+    Parquet(Box<ArrowWriter<Output>>),
+}
+
+impl Sink {
+    fn create(output: Output, container: Container, schema: &Arc<Schema>) -> Result<Sink, ArrowError> {
+        if container == Container::Arrow {
+            return Ok(Sink::Arrow(Box::new(FileWriter::try_new(output, schema)?)));
+        }
+        // Statistics of values help queries, which nobody makes of samples.
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_max_row_group_bytes(Some(GROUP_BYTES))
+            .build();
+        let writer = ArrowWriter::try_new(output, Arc::clone(schema), Some(properties))?;
+        Ok(Sink::Parquet(Box::new(writer)))
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<(), ArrowError> {
+        match self {
+            Sink::Arrow(writer) => writer.write(rows),
+            Sink::Parquet(writer) => writer.write(rows).map_err(ParquetError::into),
+        }
+    }
+
+    fn finish(self) -> Result<Output, ArrowError> {
+        match self {
+            Sink::Arrow(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
+            Sink::Parquet(writer) => writer.into_inner().map_err(ParquetError::into),
+        }
+    }
+}
+
+/// Writes data to a file, which appears under its name once complete. With `verify` the file is
+/// read back first.
+pub fn write(
+    mut data: Data,
+    container: Container,
+    path: &str,
+    verify: bool,
+    progress: &Progress,
+) -> Result<Digest, Failure> {
     let failed = |cause: ArrowError| Error::data(format!("Cannot write '{path}': {cause}.")).in_file(path);
     data.widen_bfloat16();
     let streams = data.streams().to_vec();
@@ -39,7 +87,7 @@ pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> R
     }
     let schema = Arc::new(Schema::new(fields));
     let total = data.sequences().unwrap_or(0);
-    let mut writer = FileWriter::try_new(Output::create(path)?, &schema).map_err(failed)?;
+    let mut sink = Sink::create(Output::create(path)?, container, &schema).map_err(failed)?;
     let mut digester = Digester::new(&streams);
     let mut done = 0;
     while let Some(batch) = data.next_batch()? {
@@ -49,16 +97,15 @@ pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> R
             columns.push(array(column, stream, are_single, field).map_err(failed)?);
         }
         let rows = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
-        writer.write(&rows).map_err(failed)?;
+        sink.write(&rows).map_err(failed)?;
         done += batch.keys.len() as u64;
         progress.set(done, total);
     }
     let written = digester.finish();
     drop(data);
-    writer.finish().map_err(failed)?;
-    let mut output = writer.into_inner().map_err(failed)?;
+    let mut output = sink.finish().map_err(failed)?;
     if verify {
-        let found = Digest::of(&mut open(&output.readable_path()?, &ArrowOptions::default())?)?;
+        let found = Digest::of(&mut open(&output.readable_path()?, container, &ColumnOptions::default())?)?;
         if found != written {
             let error = Error::data("The output differs from the data.");
             let detail = format!(
@@ -112,7 +159,8 @@ fn values(column: &Column, element: ElementType) -> ArrayRef {
 /// The number of values of a dense sample.
 fn size(stream: &StreamInfo) -> Result<i32, Error> {
     i32::try_from(stream.sample_size()).map_err(|_| {
-        let message = format!("The samples of the stream '{}' have too many values for Arrow.", stream.name);
+        let message =
+            format!("The samples of the stream '{}' have too many values for a column.", stream.name);
         Error::argument(message).in_stream(&stream.name)
     })
 }
