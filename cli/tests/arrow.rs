@@ -205,6 +205,20 @@ mod with_arrow {
     }
 
     #[test]
+    fn pages_of_absurd_sizes_are_errors() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut bytes = std::fs::read(pyarrow().join("columns.parquet")).expect("a file");
+        // The header of the first page: its type, and its size when unpacked.
+        assert_eq!((&bytes[..5], bytes[6]), (&b"PAR1\x15"[..], 0x15));
+        let end = (7..).find(|&at| bytes[at] < 128).expect("the end of a number");
+        bytes.splice(7..=end, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
+        std::fs::write(folder.path().join("a.parquet"), bytes).expect("writing");
+        let arguments = ["convert", "a.parquet", "a.ctf", "--stream", "x"];
+        let (code, _, errors) = run(folder.path(), &arguments);
+        assert!(code == 1 && errors.contains("the size of a page is wrong"), "{errors}");
+    }
+
+    #[test]
     fn damaged_files_are_errors() {
         let (folder, _) = data(500);
         let folder = folder.path();

@@ -54,9 +54,18 @@ pub fn step(project: &Project) -> Result<Tally> {
     run(works)
 }
 
-/// Runs the tests of the command-line tool.
+/// Runs the tests of the command-line tool; in the long form also those of the tool without Arrow
+/// and Parquet, which the wheel has.
 pub fn tool(project: &Project) -> Result<Tally> {
-    run(programs(project, |program| program.folder == project.path(TOOL))?)
+    let mut works = programs(project, |program| program.folder == project.path(TOOL))?;
+    if project.long {
+        // In a folder of its own, because the other programs run the tool while this one builds it.
+        let bare = dist::release(project, "test").args(["--package", "cntk-reader-cli"]);
+        let bare = bare.args(["--no-default-features", "--test", "arrow"]);
+        let bare = bare.env("CARGO_TARGET_DIR", project.target.join("bare"));
+        works.push(Program { name: "the tool without Arrow and Parquet".to_owned(), run: bare });
+    }
+    run(works)
 }
 
 fn run(works: Vec<Program>) -> Result<Tally> {

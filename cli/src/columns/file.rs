@@ -1,7 +1,7 @@
 //! Opens files of columns, and reads their record batches.
 
-use super::Container;
 use super::check::{check_arrow, guarded};
+use super::{Container, pages};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::SchemaRef;
@@ -116,6 +116,7 @@ impl ColumnFile {
         let Some(footer) = &self.footer else {
             return Ok(Batches::Arrow(Box::new(arrow(&self.path, Some(columns.to_vec()))?)));
         };
+        let source = file(&self.path)?;
         let mask = ProjectionMask::roots(footer.parquet_schema(), columns.iter().copied());
         let mut bytes = 0u64;
         for group in footer.metadata().row_groups() {
@@ -125,10 +126,15 @@ impl ColumnFile {
                     let column = chunk.column_path().parts().first().cloned().unwrap_or_default();
                     let method = chunk.compression().to_string();
                     let method = method.split('(').next().unwrap_or_default().to_lowercase();
-                    let error = Error::data(format!("The column '{column}' is compressed by {method}."));
-                    let detail = "Supported are snappy, zstd, gzip, lz4 and no compression. Write the file again with one of these, or \
-                                  leave the column out: name the others with --stream.";
+                    let message = format!("The column '{column}' is compressed by {method}.");
+                    let error = Error::data(message);
+                    let detail = "Supported are snappy, zstd, gzip, lz4 and no compression. Write the \
+                                  file again with one of these, or leave the column out: name the \
+                                  others with --stream.";
                     return Err(error.with_detail(detail).in_file(&self.path));
+                }
+                if !pages::are_plausible(&source, chunk) {
+                    return Err(self.damaged("the size of a page is wrong"));
                 }
                 bytes = bytes.saturating_add(u64::try_from(chunk.uncompressed_size()).unwrap_or(0));
             }
@@ -136,7 +142,7 @@ impl ColumnFile {
         // Bounded by rows as well, because encodings may make a row smaller in the file.
         let rows = BATCH_BYTES / (bytes / self.rows()?.max(1)).max(1);
         let rows = rows.clamp(1, MAX_ROWS) as usize;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file(&self.path)?, footer.clone());
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(source, footer.clone());
         let reader = guarded(|| reader.with_projection(mask).with_batch_size(rows).build());
         Ok(Batches::Parquet(Box::new(reader.map_err(|what| self.damaged(&what))?)))
     }

@@ -13,9 +13,9 @@
 //! several dimensions carries its shape. A Parquet file has the same fields, because Arrow's schema
 //! is part of its metadata.
 //!
-//! With the feature `arrow`, `file` reads record batches of both containers, `check` finds damage,
-//! `types` says which columns are streams, `read` makes sequences of them, `values` takes their
-//! values, and `write` writes both containers. Without it, `missing` names the feature.
+//! With the feature `arrow`, `file` reads record batches of both containers, `check` and `pages` find
+//! damage, `types` says which columns are streams, `read` makes sequences of them, `values` takes
+//! their values, and `write` writes both containers. Without it, `missing` names the feature.
 
 #[cfg(feature = "arrow")]
 mod check;
@@ -23,6 +23,8 @@ mod check;
 mod file;
 #[cfg(not(feature = "arrow"))]
 mod missing;
+#[cfg(feature = "arrow")]
+mod pages;
 #[cfg(feature = "arrow")]
 mod read;
 #[cfg(feature = "arrow")]

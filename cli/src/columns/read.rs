@@ -115,8 +115,8 @@ fn key(file: &ColumnFile) -> Result<Option<usize>> {
         return Ok(Some(number));
     }
     let message = format!("The column '{KEY}' has the type {}.", type_name(field.data_type()));
-    let detail = "The column of this name has the keys of the sequences, which are texts or whole numbers. Rename it if it has something \
-                  else.";
+    let detail = "The column of this name has the keys of the sequences, which are texts or whole \
+                  numbers. Rename it if it has something else.";
     Err(Error::data(message).with_detail(detail).in_file(file.path()))
 }
 

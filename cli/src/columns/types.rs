@@ -15,8 +15,8 @@ pub struct Description {
 }
 
 /// The supported types, for messages.
-const SUPPORTED: &str = "Supported are numbers and booleans, FixedSizeList of them, Struct<indices: List<int32>, values: List<float>>, and \
-                         List or LargeList of one of these.";
+const SUPPORTED: &str = "Supported are numbers and booleans, FixedSizeList of them, Struct<indices: \
+                         List<int32>, values: List<float>>, and List or LargeList of one of these.";
 
 /// The element type of a dense stream: the column's, or the smallest supported type that holds its
 /// integers.
@@ -142,24 +142,28 @@ fn sparse_element(fields: &Fields) -> Option<ElementType> {
 fn advice(sample: &DataType, whole: &DataType) -> &'static str {
     match sample {
         DataType::Dictionary(_, values) if values.is_string() => {
-            "Replace categories by their numbers (pandas: df[c] = df[c].cat.codes), and give --one-hot NAME=CLASSES."
+            "Replace categories by their numbers (pandas: df[c] = df[c].cat.codes), and give --one-hot \
+             NAME=CLASSES."
         }
         DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
             "Decode it first (pyarrow: column.dictionary_decode())."
         }
         kind if kind.is_string() => {
-            "Only the column 'key' has texts. Replace texts by class numbers (pandas: df[c] = df[c].astype('category').cat.codes), and \
-             give --one-hot NAME=CLASSES; or write the table as CSV, whose texts become categories."
+            "Only the column 'key' has texts. Replace texts by class numbers (pandas: df[c] = \
+             df[c].astype('category').cat.codes), and give --one-hot NAME=CLASSES; or write the table \
+             as CSV, whose texts become categories."
         }
         kind if kind.is_decimal() => {
             "Cast it to double, or to whole numbers (pandas: df[c] = df[c].astype('float64'))."
         }
         kind if kind.is_temporal() => {
-            "Cast it to numbers, such as seconds or days since a date (pyarrow: column.cast('int64'))."
+            "Cast it to numbers, such as seconds or days since a date (pyarrow: \
+             column.cast('int64'))."
         }
         DataType::Null => "It has no values.",
         DataType::List(_) | DataType::LargeList(_) => {
-            "Vectors in a sequence have one size: cast them to a fixed-size list (pyarrow: pa.list_(pa.list_(pa.float32(), SIZE)))."
+            "Vectors in a sequence have one size: cast them to a fixed-size list (pyarrow: \
+             pa.list_(pa.list_(pa.float32(), SIZE)))."
         }
         DataType::FixedSizeList(item, _)
             if matches!(whole, DataType::FixedSizeList(..)) && item.data_type().is_list() =>

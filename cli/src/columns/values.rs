@@ -82,8 +82,8 @@ fn no_nulls(array: &dyn Array) -> Taken<()> {
         0 => Ok(()),
         count => Err(Problem {
             what: format!("{count} of the values are null, which sequences cannot have"),
-            advice: "Replace them first (pandas: fillna, Polars: fill_null, Spark: na.fill), or leave the column out: name the others \
-                     with --stream.",
+            advice: "Replace them first (pandas: fillna, Polars: fill_null, Spark: na.fill), or leave \
+                     the column out: name the others with --stream.",
         }),
     }
 }

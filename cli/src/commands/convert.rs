@@ -23,13 +23,13 @@ use std::time::Instant;
 
 /// Convert data from one format to another
 ///
-/// Reads anything that a configuration reads, text files (ctf), binary files (cbf) and NumPy arrays
+/// Reads anything that a configuration reads, text files (ctf), binary files (cbf), NumPy arrays
 /// (npy, npz), Arrow and Parquet files, and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit and
-/// CoNLL, whose streams it infers and shows; writes text files, binary files, NumPy arrays, Arrow and
-/// Parquet files, text and binary files also compressed with zstd. A folder of images becomes a map. Speech data: features between htk and
-/// kaldi, labels between mlf, kaldi and ctf, all of them to npz. Except for speech formats and
-/// maps, the output is read back and its digest is compared with the input's before it gets its
-/// name. An interrupted conversion leaves nothing behind.
+/// CoNLL, whose streams it infers and shows; writes text files, binary files, NumPy arrays, Arrow
+/// and Parquet files, text and binary files also compressed with zstd. A folder of images becomes a
+/// map. Speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them
+/// to npz. Except for speech formats and maps, the output is read back and its digest is compared
+/// with the input's before it gets its name. An interrupted conversion leaves nothing behind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -69,7 +69,7 @@ pub struct Convert {
     #[arg(long, value_name = "NAME")]
     stream: Vec<String>,
 
-    /// An array of class numbers, which becomes a sparse stream with a 1 at the class
+    /// An array or column of class numbers, which becomes a sparse stream with a 1 at the class
     #[arg(long, value_name = "NAME=CLASSES", value_parser = one_hot)]
     one_hot: Vec<(String, usize)>,
 
@@ -366,8 +366,8 @@ impl Convert {
             Some("map") => FileKind::Map,
             _ => {
                 let message = format!(
-                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .parquet, .ark, \
-                     .mlf or .map, or give --to.",
+                    "The extension of '{}' does not tell which format to write: use .ctf, .cbf, .npy, \
+                     .npz, .arrow, .parquet, .ark, .mlf or .map, or give --to.",
                     self.output.display()
                 );
                 return Err(Failure::Usage(message));
@@ -457,7 +457,8 @@ impl Convert {
             return self.write_data((data, share), (from, to), format, compression, global);
         };
         if !self.one_hot.is_empty() {
-            let message = "--one-hot is for NumPy arrays, Arrow and Parquet files. Here a column of class numbers is --stream NAME:index=CLASSES.";
+            let message = "--one-hot is for NumPy arrays, Arrow and Parquet files. Here a column of class \
+                           numbers is --stream NAME:index=CLASSES.";
             return Err(Failure::Usage(message.to_owned()));
         }
         let import = self.import.options(&self.stream, self.element())?;
@@ -529,7 +530,8 @@ impl Convert {
             }
             _ => {
                 if !self.one_hot.is_empty() {
-                    let message = "--one-hot is for NumPy arrays, Arrow and Parquet files: other formats say which values are sparse.";
+                    let message = "--one-hot is for NumPy arrays, Arrow and Parquet files: other formats \
+                                   say which values are sparse.";
                     return Err(Failure::Usage(message.to_owned()));
                 }
                 let input = Input::recognize(&self.input, global)?;

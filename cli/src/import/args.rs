@@ -46,7 +46,8 @@ pub struct ImportArgs {
 /// The options of commands that only look at files.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct PreviewArgs {
-    /// A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]
+    /// A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]; NAME alone for
+    /// Arrow and Parquet files [default: all]
     #[arg(long, value_name = "STREAM", help_heading = HEADING)]
     stream: Vec<String>,
 
@@ -114,7 +115,8 @@ impl PreviewArgs {
     /// Fails if an option was given.
     pub fn refuse(&self) -> Result<(), Failure> {
         if !self.stream.is_empty() {
-            let message = "--stream is for CSV, TSV, JSON lines, LIBSVM, Vowpal Wabbit and CoNLL, and the input is none of these. Leave it out.";
+            let message = "--stream is for CSV, TSV, JSON lines, LIBSVM, Vowpal Wabbit, CoNLL, Arrow and \
+                           Parquet, and the input is none of these. Leave it out.";
             return Err(Failure::Usage(message.to_owned()));
         }
         self.table.refuse()

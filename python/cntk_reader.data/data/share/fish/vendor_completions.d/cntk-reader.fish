@@ -45,7 +45,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "report" -d 
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "completions" -d 'Print the completions of a shell'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "man" -d 'Write the manual pages of all commands'
 complete -c cntk-reader -n "__fish_cntk_reader_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l stream -d 'A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l stream -d 'A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]; NAME alone for Arrow and Parquet files [default: all]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l key-column -d 'The column of keys; consecutive records with the same key are the steps of one sequence' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l delimiter -d 'The character between the fields of a table, or tab, or blanks [default: by the first line]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand info" -l columns -d 'Names of the columns, with commas between them' -r
@@ -76,7 +76,7 @@ complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand validate" -s h -
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -s n -l number -d 'Number of sequences' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l npy -d 'Write the sequences to this folder as NumPy arrays instead of showing them' -r -F
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l key -d 'Show the sequence with this key; may be given several times' -r
-complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l stream -d 'A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l stream -d 'A stream, NAME[=COLUMNS][:TYPE], as `convert` takes it [default: inferred]; NAME alone for Arrow and Parquet files [default: all]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l key-column -d 'The column of keys; consecutive records with the same key are the steps of one sequence' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l delimiter -d 'The character between the fields of a table, or tab, or blanks [default: by the first line]' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand head" -l columns -d 'Names of the columns, with commas between them' -r
@@ -121,6 +121,7 @@ htk\t'HTK features, by their script'
 kaldi\t'A Kaldi script or archive'
 mlf\t'Labels (HTK master label file)'
 arrow\t'An Arrow file (IPC, Feather)'
+parquet\t'A Parquet file'
 csv\t'A table with commas or semicolons; input only'
 tsv\t'A table with tabs; input only'
 blanks\t'A table with blanks; input only'
@@ -139,6 +140,7 @@ htk\t'HTK features, by their script'
 kaldi\t'A Kaldi script or archive'
 mlf\t'Labels (HTK master label file)'
 arrow\t'An Arrow file (IPC, Feather)'
+parquet\t'A Parquet file'
 csv\t'A table with commas or semicolons; input only'
 tsv\t'A table with tabs; input only'
 blanks\t'A table with blanks; input only'
@@ -149,7 +151,7 @@ conll\t'Words in columns; input only'
 images\t'A folder of images; input only'
 map\t'A map of images; output only'"
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l stream -d 'Streams to write [default: all]; for an npy input, the name of its stream; for mlf, the stream of labels; for tables and alike NAME[=COLUMNS][:TYPE], with dense, category, index, index=DIM or a type of dense values such as uint8 as TYPE' -r
-complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l one-hot -d 'An array of class numbers, which becomes a sparse stream with a 1 at the class' -r
+complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l one-hot -d 'An array or column of class numbers, which becomes a sparse stream with a 1 at the class' -r
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l precision -d 'Write all values as floats of this precision [default: the input\'s types]' -r -f -a "float\t''
 double\t''"
 complete -c cntk-reader -n "__fish_cntk_reader_using_subcommand convert" -l chunk-size -d 'Size of the chunks of a binary file [default: 33554432]' -r
