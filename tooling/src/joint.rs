@@ -26,6 +26,9 @@ pub const LIBRARY: [&str; 9] = [
 /// The packages of the tool, the libraries for C and the extension module.
 const FRONT_ENDS: [&str; 3] = ["cntk-reader-cli", "cntk-reader-clib", "cntk-reader-python"];
 
+/// Features that are off by default, and tested all the same.
+const FEATURES: [&str; 2] = ["--features", "cntk-reader-cli/arrow"];
+
 /// Compiles everything, once per process. Returns the test programs.
 pub fn build(project: &Project) -> Result<Arc<[Executable]>> {
     static BUILT: Mutex<Option<Arc<[Executable]>>> = Mutex::new(None);
@@ -34,7 +37,8 @@ pub fn build(project: &Project) -> Result<Arc<[Executable]>> {
         return Ok(Arc::clone(programs));
     }
     let packages = LIBRARY.iter().chain(&FRONT_ENDS).flat_map(|package| ["--package", package]);
-    let build = dist::release(project, "build").args(packages).args(["--lib", "--bins", "--tests"]);
+    let build = dist::release(project, "build").args(packages).args(FEATURES);
+    let build = build.args(["--lib", "--bins", "--tests"]);
     let messages = build.arg("--message-format=json-render-diagnostics").output()?;
     let programs: Arc<[Executable]> = executables(&messages).filter(|program| program.is_test).collect();
     ensure!(!programs.is_empty(), "cargo names no test program:\n{messages}");

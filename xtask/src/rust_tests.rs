@@ -59,7 +59,7 @@ pub fn step(project: &Project) -> Result<Tally> {
 pub fn tool(project: &Project) -> Result<Tally> {
     let mut works = programs(project, |program| program.folder == project.path(TOOL))?;
     if project.long {
-        // In a folder of its own, because the other programs run the tool while this one builds it.
+        // In a folder of its own: the other programs run the tool while this one builds it.
         let bare = dist::release(project, "test").args(["--package", "cntk-reader-cli"]);
         let bare = bare.args(["--no-default-features", "--test", "arrow"]);
         let bare = bare.env("CARGO_TARGET_DIR", project.target.join("bare"));
