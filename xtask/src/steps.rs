@@ -213,7 +213,8 @@ fn clang_format(project: &Project) -> Result<Tally> {
 }
 
 fn clippy(project: &Project) -> Result<Tally> {
-    dist::release(project, "clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]).go()?;
+    let all = ["--workspace", "--all-targets", "--features", "cntk-reader-cli/arrow", "--", "-D", "warnings"];
+    dist::release(project, "clippy").args(all).go()?;
     // Users may leave out features of the library.
     let library = ["--package", "cntk-reader", "--lib", "--no-default-features", "--", "-D", "warnings"];
     dist::release(project, "clippy").args(library).go()?;

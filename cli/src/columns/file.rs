@@ -93,8 +93,8 @@ impl ColumnFile {
             });
         };
         let groups = footer.metadata().row_groups().iter();
-        let rows = groups.map(|group| u64::try_from(group.num_rows()).ok());
-        let sum = rows.fold(Some(0u64), |sum, rows| sum?.checked_add(rows?));
+        let mut rows = groups.map(|group| u64::try_from(group.num_rows()).ok());
+        let sum = rows.try_fold(0u64, |sum, rows| sum.checked_add(rows?));
         sum.ok_or_else(|| self.damaged("a row group has a wrong number of rows"))
     }
 
