@@ -2,10 +2,12 @@
 
 use crate::exit::Failure;
 use crate::input::Input;
-use cntk_reader::FileFormat;
+use cntk_reader::{Error, FileFormat};
 use cntk_reader_tools::Part;
 use cntk_reader_tools::convert::Share;
 use serde::Serialize;
+use std::fmt;
+use std::path::Path;
 
 /// The option.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -42,6 +44,13 @@ impl PartReport {
     }
 }
 
+/// Writes K/N, as in the option.
+impl fmt::Display for PartReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.parts)
+    }
+}
+
 impl PartOption {
     /// Fails for data files whose streams are found by reading all of them.
     pub fn check(self, input: &Input) -> Result<(), Failure> {
@@ -54,5 +63,20 @@ impl PartOption {
             "--part needs a configuration, or a binary file (cbf): the streams of '{name}' are found by reading all of it. \
              'cntk-reader info {name} --config' prints a configuration."
         )))
+    }
+}
+
+/// Removes an earlier output, where a part without sequences writes none: readers of a pattern of
+/// names would take it for this part.
+pub fn remove_output(output: &Path) -> Result<(), Failure> {
+    let failed = |cause| Failure::Library(Error::io("Cannot remove", &output.display().to_string(), &cause));
+    match std::fs::symlink_metadata(output) {
+        Ok(found) if found.is_file() || found.is_symlink() => std::fs::remove_file(output).map_err(failed),
+        Ok(_) => Err(Failure::Usage(format!(
+            "The output '{}' is not a file. Choose another output.",
+            output.display()
+        ))),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(failed(cause)),
     }
 }

@@ -134,6 +134,77 @@ fn missing_doubled_and_foreign_parts_are_errors() {
 }
 
 #[test]
+fn parts_without_sequences_have_a_report_and_no_output() {
+    let (folder, _) = data(50);
+    let folder = folder.path();
+    let (code, whole, errors) = run(folder, &["convert", "data.cntk", "whole.cbf", "--format", "json"]);
+    assert_eq!(code, 0, "{errors}");
+    for (input, name) in [("data.cntk", "a-#.ctf"), ("data.cntk", "b-#.cbf"), ("whole.cbf", "c-#.npz")] {
+        let file = |number: usize| folder.join(name.replace('#', &number.to_string()));
+        // An earlier output would be taken for the part's by a pattern.
+        (1..=3).for_each(|number| std::fs::write(file(number), "old").expect("writing"));
+        let names = reports(folder, "empty", 3, &["convert", input, name]);
+        let there: Vec<usize> = (1..=3).filter(|&number| file(number).exists()).collect();
+        let [full] = there[..] else { panic!("one part has all: {there:?}") };
+        let (code, merged, errors) = merge(folder, &names);
+        assert_eq!(code, 0, "{errors}");
+        let merged = json(&merged);
+        for member in ["digest", "sequences", "samples", "values", "is_verified"] {
+            assert_eq!(merged[member], json(&whole)[member], "{member} of {name}");
+        }
+        assert_eq!(merged["outputs"], serde_json::json!([name.replace('#', &full.to_string())]));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (code, said, _) = run(folder, &[&["merge"], &names[..]].concat());
+        assert!(code == 0 && said.starts_with("3 parts, 50 sequences, "), "{said}");
+    }
+    let (code, said, errors) =
+        run(folder, &["convert", "data.cntk", "a.cbf", "--part", "1/3", "--format", "table"]);
+    let (_, last, _) = run(folder, &["convert", "data.cntk", "a.cbf", "--part", "3/3", "--format", "table"]);
+    assert_eq!(code, 0, "{errors}");
+    assert!((said + &last).contains("a.cbf: not written, because part "), "{last}");
+    std::fs::create_dir(folder.join("folder.cbf")).expect("a folder");
+    let taken = [1, 2, 3].map(|number| {
+        run(folder, &["convert", "data.cntk", "folder.cbf", "--part", &format!("{number}/3")]).0
+    });
+    assert!(!taken.contains(&0), "{taken:?}");
+    let names = reports(folder, "checked", 3, &["validate", "data.cntk"]);
+    assert_eq!(merge(folder, &names).0, 0);
+}
+
+#[test]
+fn outputs_of_merged_parts_must_be_whole() {
+    let (folder, _) = data(2000);
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("out")).expect("a folder");
+    let names = reports(folder, "out/p", 3, &["convert", "data.cntk", "out/p-#.cbf"]);
+    let fails = |words: &[&str]| {
+        let (code, out, errors) = merge(folder, &names);
+        assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+        assert!(words.iter().all(|word| errors.contains(word)), "{words:?}: {errors}");
+    };
+    assert_eq!(merge(folder, &names).0, 0);
+    // Seen from another folder, the outputs are beside their reports.
+    let beside: Vec<String> = names.iter().map(|name| name.replace("out/", "")).collect();
+    let (code, _, errors) = merge(&folder.join("out"), &beside);
+    assert_eq!(code, 0, "{errors}");
+    let second = folder.join("out/p-2.cbf");
+    let bytes = std::fs::read(&second).expect("reading");
+    std::fs::write(&second, &bytes[..bytes.len() - 7]).expect("writing");
+    fails(&["'out/p-2.cbf', the output of part 2, has ", "out/p-2.json", "cut off", "--part 2/3"]);
+    std::fs::remove_file(&second).expect("removing");
+    fails(&["'out/p-2.cbf', the output of part 2, is missing", "out/p-2.json", "--part 2/3"]);
+    std::fs::write(&second, &bytes).expect("writing");
+    assert_eq!(merge(folder, &names).0, 0);
+    // The third part was written over the second one.
+    let report = std::fs::read_to_string(folder.join("out/p-3.json")).expect("reading");
+    let report = report.replace("out/p-3.cbf", "out/p-2.cbf");
+    let size = |name: &str| std::fs::metadata(folder.join(name)).expect("a file").len().to_string();
+    let report = report.replace(&size("out/p-3.cbf"), &size("out/p-2.cbf"));
+    std::fs::write(folder.join("out/p-3.json"), report).expect("writing");
+    fails(&["Parts 2 and 3 have one output, 'out/p-2.cbf'"]);
+}
+
+#[test]
 fn validated_and_indexed_parts_are_merged() {
     let (folder, path) = data(2000);
     let folder = folder.path();

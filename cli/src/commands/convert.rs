@@ -7,12 +7,12 @@ use crate::import::{self, ImportArgs, Kind};
 use crate::input::{Input, format_of};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, count, storage_name};
-use crate::part::{PartOption, PartReport};
+use crate::part::{self, PartOption, PartReport};
 use crate::progress::Progress;
 use clap::ValueEnum;
 use cntk_reader::{ElementType, FileFormat, ReaderOptions, StreamInfo};
 use cntk_reader_core::file::address;
-use cntk_reader_tools::convert::{ConvertOptions, Data, Format, NumpyOptions, Share, convert};
+use cntk_reader_tools::convert::{ConvertOptions, Data, Digest, Format, NumpyOptions, Share, convert};
 use cntk_reader_tools::files::{CompressOptions, compress_with};
 use cntk_reader_tools::import::ImportFormat;
 use cntk_reader_tools::speech::{self, SpeechConversion};
@@ -487,6 +487,21 @@ impl Convert {
             Some(_) => data.streams().iter().map(StreamReport::new).collect(),
             None => Vec::new(),
         };
+        if let (Some(own), Some(share)) = (self.part.part, share)
+            && share.begin == share.end
+        {
+            part::remove_output(Path::new(&address::exact(&output)))?;
+            return Ok(Report {
+                sequences: Some(0),
+                samples: Some(0),
+                values: Some(0),
+                digest: Some(Digest::default().to_string()),
+                is_verified: options.verify,
+                part: Some(PartReport::new(own, Some(share))),
+                streams,
+                ..self.report(from, to)
+            });
+        }
         let progress = Progress::sequences(global, "Converting");
         let digest = match (format, to.container()) {
             (None, Some(container)) => columns::write(data, container, &output, options.verify, &progress)?,
@@ -633,6 +648,9 @@ impl Convert {
 
 impl Report {
     fn line(&self) -> String {
+        if let (Some(part), Some(0)) = (&self.part, self.sequences) {
+            return format!("{}: not written, because part {part} has no sequences", self.output);
+        }
         let what = match self.sequences {
             Some(sequences) => count(sequences, "sequence"),
             None => bytes(self.bytes),

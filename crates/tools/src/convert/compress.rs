@@ -74,8 +74,10 @@ pub fn compress_with(
     // The last part is the table, not a frame.
     progress.sequences += last.len() as u64 - 1;
     if options.verify {
-        let packed = DataFile::open(&out.readable_path()?)?;
-        pool.install(|| compare(&file, &packed, &mut buffer)).map_err(|error| error.in_file(output))?;
+        out.read_again(|path| {
+            let packed = DataFile::open(path)?;
+            pool.install(|| compare(&file, &packed, &mut buffer)).map_err(|error| error.in_file(output))
+        })?;
     }
     report(listener, progress)?;
     out.commit()?;

@@ -116,7 +116,15 @@ impl Output {
         }
     }
 
-    /// Returns a path by which this process can read the output.
+    /// Reads the output before it has its name: `read` gets a path by which this process can open
+    /// it. Errors name the output's own path.
+    pub fn read_again<R>(&mut self, read: impl FnOnce(&str) -> Result<R>) -> Result<R> {
+        let readable = self.readable_path()?;
+        read(&readable).map_err(|error| renamed(&error, &readable, &self.path))
+    }
+
+    /// Returns a path by which this process can read the output. Users do not know it: errors must
+    /// not show it.
     pub fn readable_path(&mut self) -> Result<String> {
         self.end_packing()?;
         self.flush()?;
@@ -133,6 +141,24 @@ impl Output {
             _ => Error::io("Error writing file", &path, &cause),
         })
     }
+}
+
+/// Returns the error with `path` in place of every `readable`, a name that only this process knows.
+fn renamed(error: &Error, readable: &str, path: &str) -> Error {
+    let (cause, rest) = error.explained();
+    let place = error.location();
+    if !cause.contains(readable) && !rest.contains(readable) && place.file.as_deref() != Some(readable) {
+        return error.clone();
+    }
+    let new = Error::new(error.kind(), error.class(), cause.replace(readable, path));
+    let new = new.with_detail(rest.replace(readable, path)).in_file(path);
+    let new = match (place.offset, place.line) {
+        (Some(offset), line) => new.at(offset, line),
+        (None, Some(line)) => new.in_line(line),
+        (None, None) => new,
+    };
+    let new = place.stream.iter().fold(new, |new, stream| new.in_stream(stream));
+    place.key.iter().fold(new, |new, key| new.for_key(key.as_str()))
 }
 
 /// The error for an output that is not a plain file.
@@ -173,11 +199,31 @@ mod tests {
             fs::write(folder.path().join(".out.tmp"), "half of").expect("writing");
             let mut output = Output::open(&path, "", named).expect("an output");
             output.write(b"all").expect("writing");
-            assert_eq!(fs::read(output.readable_path().expect("a path")).expect("readable"), b"all");
+            let all = output.read_again(|path| Ok(fs::read(path).expect("readable")));
+            assert_eq!(all.expect("the content"), b"all");
             output.commit().expect("committing");
             assert_eq!(fs::read(&path).expect("the output"), b"all");
             assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
         }
+    }
+
+    #[test]
+    fn errors_name_the_path_of_the_output() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out").display().to_string();
+        let mut output = Output::create(&path).expect("an output");
+        let read = |readable: &str| -> Result<()> {
+            let message = format!("The file '{readable}' is wrong.");
+            let error = Error::data(message).with_detail(format!("Look at {readable}."));
+            Err(error.in_file(readable).at(7, Some(2)).in_stream("x").for_key("k"))
+        };
+        let error = output.read_again(read).expect_err("an error");
+        assert!(!error.to_string().contains("/proc/"), "{error}");
+        let place = error.location();
+        assert_eq!(place.file.as_deref(), Some(&*path));
+        assert_eq!((place.offset, place.line, place.key.as_deref()), (Some(7), Some(2), Some("k")));
+        assert_eq!(error.message(), format!("The file '{path}' is wrong."));
+        assert_eq!(error.detail(), format!("Look at {path}."));
     }
 
     #[test]

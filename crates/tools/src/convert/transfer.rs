@@ -88,19 +88,19 @@ pub fn convert(
     // Release the input before the output is read.
     drop(data);
     let mut output = sink.finish()?;
-    // Readers refuse data without sequences, such as a part of fewer chunks than parts.
-    if options.verify && written.sequences > 0 {
-        let readable = output.readable_path()?;
-        let mut again = reopen(&readable, format, &streams)?;
-        let mut digester = Digester::new(again.streams());
-        let mut progress = Progress { total: written.sequences, ..Progress::default() };
-        while let Some(batch) = again.next_batch()? {
-            digester.add(batch);
-            progress.sequences += batch.keys.len() as u64;
-            progress.bytes = progress.sequences;
-            report(listener, progress)?;
-        }
-        let found = digester.finish();
+    if options.verify {
+        let found = output.read_again(|path| {
+            let mut again = reopen(path, format, &streams)?;
+            let mut digester = Digester::new(again.streams());
+            let mut progress = Progress { total: written.sequences, ..Progress::default() };
+            while let Some(batch) = again.next_batch()? {
+                digester.add(batch);
+                progress.sequences += batch.keys.len() as u64;
+                progress.bytes = progress.sequences;
+                report(listener, progress)?;
+            }
+            Ok(digester.finish())
+        })?;
         if found != written {
             return Err(differs(written, found, format).in_file(path));
         }

@@ -1,5 +1,7 @@
 //! `cntk-reader merge`: puts the reports of parts together.
 
+mod outputs;
+
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Output, SCHEMA, bytes, count};
@@ -12,7 +14,8 @@ use std::path::{Path, PathBuf};
 ///
 /// `convert`, `validate` and `index` work on a part of the data with --part K/N, and write a report
 /// with --format json. The reports of all N parts become the report of the whole. The digest of
-/// converted parts is the digest that converting the whole data has.
+/// converted parts is the digest that converting the whole data has. The outputs of `convert` must
+/// exist with the sizes in their reports; their content is not read again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +25,7 @@ Examples:
 
 Exit codes:
   0  all parts are there, and all is well
-  1  a part is missing, doubled or foreign, or a part has found errors")]
+  1  a part or its output is missing, doubled or foreign, or a part has found errors")]
 pub struct Merge {
     /// The reports of all parts, in any order
     #[arg(value_name = "REPORT", required = true)]
@@ -47,7 +50,10 @@ pub fn run(options: &Merge, global: &Global) -> Outcome {
         return Err(Failure::Usage("Name the reports of all parts.".to_owned()));
     };
     let (report, lines, exit) = match first.command() {
-        "convert" => converted(&parts)?,
+        "convert" => {
+            outputs::check(&parts)?;
+            converted(&parts)?
+        }
         "validate" => validated(&parts),
         _ => indexed(&parts),
     };
@@ -75,7 +81,8 @@ impl Part {
         let mut findings = values
             .collect::<Result<Vec<_>, _>>()
             .map_err(|cause| strange(&format!("it is not JSON ({cause})")))?;
-        let mut report = findings.pop().ok_or_else(|| strange("it is empty"))?;
+        let failed = "it is empty, so the command that should have written it has failed";
+        let mut report = findings.pop().ok_or_else(|| strange(failed))?;
         let is_known = ["convert", "validate", "index"].iter().any(|command| report["command"] == *command);
         if report["schema"] != SCHEMA || !is_known {
             return Err(strange("it is the report of no such command"));
@@ -93,6 +100,11 @@ impl Part {
 
     fn command(&self) -> &str {
         self.report["command"].as_str().unwrap_or_default()
+    }
+
+    /// Whether a part of a conversion has no sequences, and hence no output.
+    fn is_empty(&self) -> bool {
+        self.number("sequences") == 0
     }
 
     fn number(&self, member: &str) -> u64 {
@@ -174,7 +186,8 @@ fn converted(parts: &[Part]) -> Result<(Value, Vec<String>, Exit), Failure> {
     let total = |member| parts.iter().map(|part| part.number(member)).sum::<u64>();
     let is_verified = parts.iter().all(|part| part.report["is_verified"] == true);
     let first = &parts[0].report;
-    let outputs: Vec<&Value> = parts.iter().map(|part| &part.report["output"]).collect();
+    let outputs: Vec<&Value> =
+        parts.iter().filter(|part| !part.is_empty()).map(|part| &part.report["output"]).collect();
     let report = json!({
         "schema": SCHEMA, "command": "convert", "parts": parts.len(), "input": first["input"], "from": first["from"],
         "outputs": outputs, "to": first["to"], "streams": first["streams"], "sequences": whole.sequences,
