@@ -316,8 +316,148 @@ fn mistakes_name_the_place_and_the_remedy() {
     folder.fails(&["info", "a.csv", "b.csv", "--delimiter", ";"], 2, &["the input is none of these"]);
     folder.fails(&["info", "b.csv", "--config"], 2, &["Convert the file first"]);
     folder.fails(&["head", "b.csv", "--key", "1"], 2, &["Convert the file first"]);
-    let (_, errors) = folder.text("strays.csv", &[]);
-    assert!(errors.contains("except for 1 of 21 values, the first in line 22: 'oops'"), "{errors}");
+}
+
+#[test]
+fn a_few_texts_among_numbers_are_errors_unless_the_type_is_chosen() {
+    let folder = Folder::with(&[]);
+    let mut rows = "a,b,z\n".to_owned();
+    (0..18).for_each(|row| rows += &format!("{row}.5,{row},u\n"));
+    folder.write("one.csv", format!("{rows}oops,1,v\n"));
+    folder.write("two.csv", format!("{rows}x1,1,v\nx2,1,v\n"));
+    folder.write("three.csv", format!("{rows}x1,1,v\nx2,1,v\nx3,1,v\n"));
+    folder.write("missing.csv", format!("{rows}NA,1,v\n"));
+    folder.write(
+        "a.jsonl",
+        (0..20).map(|row| format!("{{\"a\": {row}}}\n")).collect::<String>() + "{\"a\": \"x\"}\n",
+    );
+    let remedies = ["Correct the file", "NA", "--missing NUMBER", "--stream a:category"];
+    for (arguments, parts) in [
+        (&["one.csv"][..], &["The column 'a' has the text 'oops' among 18 numbers", "one.csv, line 20"][..]),
+        (&["one.csv", "--stream", "a"], &["has the text 'oops'", "line 20"]),
+        (
+            &["one.csv", "--missing", "0"],
+            &["--missing replaces only empty fields, NA, N/A, NaN and null, not 'oops'"],
+        ),
+        (&["two.csv"], &["The column 'a' has 2 texts among 18 numbers, the first is 'x1'", "line 20"]),
+        (&["missing.csv", "--no-header"], &["'a' among 18 numbers", "line 1", "leave out --no-header"]),
+        (&["a.jsonl"], &["The column 'a' has the text 'x' among 20 numbers", "line 21"]),
+    ] {
+        let parts = match arguments.contains(&"--no-header") {
+            true => parts.to_vec(),
+            false => [parts, &remedies].concat(),
+        };
+        folder.fails(
+            &[&["-q", "convert"], &arguments[..1], &["out.ctf"], &arguments[1..]].concat(),
+            1,
+            &parts,
+        );
+    }
+    folder.fails(&["info", "one.csv"], 1, &["has the text 'oops'"]);
+    let (text, _) = folder.text("one.csv", &["--stream", "a:category", "--stream", "features=b"]);
+    assert!(text.starts_with("0 |a 0:1 |features 0\n"), "{text}");
+    assert!(folder.text("one.csv", &["--stream", "b", "--stream", "z"]).0.starts_with("0 |b 0 |z 0:1\n"));
+    assert_eq!(
+        folder.text("missing.csv", &["--missing", "7"]).0.lines().last(),
+        Some("18 |features 7 1 |z 1:1")
+    );
+    // With more texts they are the names of categories.
+    assert!(folder.text("three.csv", &[]).1.contains("a  sparse, 21 categories"));
+}
+
+#[test]
+fn a_column_of_names_in_front_of_years_is_no_column_of_numbers() {
+    let names = "id,2019,2020\n".to_owned();
+    let rows: String = (0..20).map(|row| format!("{row},1,2\n")).collect();
+    let folder = Folder::with(&[("a.csv", &(names + &rows))]);
+    folder.fails(&["convert", "a.csv", "out.ctf"], 1, &["'id' among 20 numbers", "line 1", "give --header"]);
+    assert_eq!(folder.text("a.csv", &["--header"]).0.lines().count(), 20);
+}
+
+#[test]
+fn values_that_mostly_differ_are_no_categories() {
+    let folder = Folder::with(&[]);
+    for (rows, different, is_category) in
+        [(50, 50, true), (51, 51, false), (500, 500, false), (500, 250, true), (500, 251, false)]
+    {
+        let mut table = "x,name,target\n".to_owned();
+        (0..rows).for_each(|row| {
+            let value = row % different;
+            table += &format!("{}.5,n{value},{}\n", row % 9, 5000 + value * 3);
+        });
+        folder.write("a.csv", table);
+        let info = folder.json(&["info", "a.csv"]);
+        let streams = info["streams"].as_array().expect("streams");
+        let kind = |name: &str| {
+            streams.iter().find(|stream| stream["name"] == name).map(|stream| stream["type"].clone())
+        };
+        let case = format!("{different} different ones in {rows}: {info}");
+        assert_eq!(kind("name"), is_category.then(|| json!("category")), "{case}");
+        let note = format!(
+            "The column 'name' is left out: {different} of its {rows} texts differ. --stream name:category"
+        );
+        assert_eq!(info["notes"].to_string().contains(&note), !is_category, "{case}");
+        // Numbers that mostly differ stay numbers.
+        assert_eq!(kind("target"), Some(json!(if is_category { "category" } else { "dense" })), "{case}");
+    }
+}
+
+#[test]
+fn a_table_that_is_not_split_is_an_error() {
+    let folder = Folder::with(&[
+        ("a.ctf", "0 |x 1 2 |y 0:1\n1 |x 3 4 |y 1:1\n"),
+        ("lines.ctf", "|x 1 2 |y 0:1\n|x 3 4 |y 1:1\n"),
+        ("a.vw", "1 |a x:1\n-1 |a y\n"),
+        ("a.csv", "x;w;z\n1;2;\"a;\nb\"\n3;4,5;b\n"),
+        ("a.tsv", "x\tw\n1\t2\n"),
+        ("blanks.txt", "1 2\n3 4\n"),
+        ("texts.csv", "text\n\"a, b\"\nc\nc\n"),
+    ]);
+    for (arguments, parts) in [
+        (
+            &["a.ctf", "--from", "csv"][..],
+            &["it is a text file in CNTK's format (CTF)", "Leave out --from"][..],
+        ),
+        (&["lines.ctf", "--from", "csv"], &["it is a text file in CNTK's format (CTF)", "lines.ctf"]),
+        (&["a.ctf", "--from", "blanks"], &["it is a text file in CNTK's format (CTF)"]),
+        (&["a.vw", "--from", "csv"], &["Vowpal Wabbit", "Leave out --from"]),
+        (&["a.csv", "--delimiter", ","], &["each of its rows has 2 semicolons", "--delimiter ';'", "a.csv"]),
+        (&["a.csv", "--from", "tsv"], &["each of its rows has 2 semicolons", "split at tabs"]),
+        (&["a.tsv", "--delimiter", ","], &["each of its rows has one of the tabs", "--delimiter tab"]),
+        (&["blanks.txt", "--from", "csv"], &["each of its rows has one of the blanks", "--delimiter blanks"]),
+    ] {
+        folder.fails(&[&["convert"], &arguments[..1], &["out.ctf"], &arguments[1..]].concat(), 1, parts);
+    }
+    let one = &["--delimiter", ",", "--no-header", "--stream", "c1:category"];
+    assert_eq!(folder.text("a.tsv", one).0, "0 |c1 1:1\n1 |c1 0:1\n");
+    assert_eq!(folder.text("texts.csv", &[]).0, "0 |text 0:1\n1 |text 1:1\n2 |text 1:1\n");
+}
+
+#[test]
+fn keys_that_return_after_others_are_errors() {
+    let folder = Folder::with(&[
+        ("a.csv", "k,x\nu,1\nv,2\nv,3\nu,4\n"),
+        ("good.csv", "k,x\nu,1\nv,2\n"),
+        ("a.svm", "1 qid:4 1:1\n0 qid:5 2:1\n1 qid:4 1:2\n"),
+    ]);
+    let parts = [
+        "The key 'u' of the column 'k' returns",
+        "line 5",
+        "first in line 2",
+        "Sort the file",
+        "--number-ids",
+    ];
+    folder.fails(&["convert", "a.csv", "out.ctf", "--key-column", "k"], 1, &parts);
+    folder.fails(&["info", "a.csv", "--key-column", "k"], 1, &parts);
+    folder.fails(&["convert", "a.svm", "out.ctf"], 1, &["The key '4' of the column 'qid' returns", "line 3"]);
+    let numbered = folder.text("a.csv", &["--key-column", "k", "--number-ids"]).0;
+    assert_eq!(numbered, "0 |x 1\n1 |x 2\n1 |x 3\n2 |x 4\n");
+    // Without an inference, reading the records finds such keys.
+    folder.text("good.csv", &["--key-column", "k"]);
+    std::fs::rename(folder.path().join("out.ctf.streams.json"), folder.path().join("good.json"))
+        .expect("renaming");
+    std::fs::remove_file(folder.path().join("out.ctf")).expect("removing");
+    folder.fails(&["convert", "a.csv", "out.ctf", "--like", "good.json"], 1, &parts);
 }
 
 #[test]

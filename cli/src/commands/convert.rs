@@ -461,7 +461,8 @@ impl Convert {
                            numbers is --stream NAME:index=CLASSES.";
             return Err(Failure::Usage(message.to_owned()));
         }
-        let import = self.import.options(&self.stream, self.element())?;
+        let mut import = self.import.options(&self.stream, self.element())?;
+        import.may_repeat_keys = self.number_ids;
         import::convert(&text(&self.input), kind, &import, &text(&self.output), global, |data| {
             self.write_data((data, None), (from, to), format, compression, global)
         })

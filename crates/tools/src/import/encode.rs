@@ -1,5 +1,6 @@
 //! Turns records into sequences.
 
+use super::keys::Keys;
 use super::options::{ImportOptions, no_column};
 use super::record::{Record, Records, Value, is_missing, number};
 use super::records;
@@ -19,7 +20,8 @@ const MAX_BYTES: usize = 4 << 20;
 const UNKNOWN: &str = "<unk>";
 
 /// Opens the sequences of a file.
-pub(super) fn data(path: &str, schema: &Schema, sequences: Option<u64>) -> Result<Data> {
+/// `checks_keys`: fail at a key that returns after other keys.
+pub(super) fn data(path: &str, schema: &Schema, sequences: Option<u64>, checks_keys: bool) -> Result<Data> {
     for stream in schema.streams.iter().filter(|stream| stream.kind == Kind::Dense) {
         if let (None, Some((line, column))) = (schema.missing, &stream.first_missing) {
             let records = if stream.missing == 1 {
@@ -58,6 +60,7 @@ pub(super) fn data(path: &str, schema: &Schema, sequences: Option<u64>) -> Resul
         schema: schema.clone(),
         places: Vec::new(),
         key: None,
+        keys: checks_keys.then(Keys::default),
         known: usize::MAX,
         record: Record::default(),
         is_pending: false,
@@ -77,6 +80,8 @@ struct Encoder {
     /// The places of the columns of each stream; `None` for columns that have not appeared yet.
     places: Vec<Vec<Option<usize>>>,
     key: Option<usize>,
+    /// The keys so far, if they must not return.
+    keys: Option<Keys>,
     /// Number of columns for which places were found.
     known: usize,
     record: Record,
@@ -122,6 +127,9 @@ impl Encoder {
                     break;
                 }
                 let key = key.unwrap_or_default().to_owned();
+                if let (Some(keys), Some(column)) = (&mut self.keys, &self.schema.key) {
+                    keys.add(&key, self.record.line, column, &self.path)?;
+                }
                 room::push(&mut batch.keys, key, room::CONVERSION)?;
             }
             for (number, (stream, column)) in self.schema.streams.iter().zip(&mut batch.columns).enumerate() {

@@ -7,6 +7,9 @@ use std::collections::HashSet;
 /// Number of different numbers that are kept: they may be classes.
 const MAX_NUMBERS: usize = 1000;
 
+/// Number of different values that may be categories even if they hardly repeat, as in a short file.
+const FEW: usize = 50;
+
 /// Number of different texts from which on most of them must occur repeatedly.
 const MAX_TEXTS: usize = 100_000;
 
@@ -40,6 +43,18 @@ pub(super) struct Facts {
     pub keeps_all: bool,
     /// Whether every text was `_`, which stands for nothing in CoNLL's formats.
     is_blank: bool,
+}
+
+/// A few texts among numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Strays<'a> {
+    /// Number of texts.
+    pub count: u64,
+    /// The first text, and its line.
+    pub first: &'a str,
+    pub line: u64,
+    /// Number of numbers.
+    pub numbers: u64,
 }
 
 /// The sample type of a column.
@@ -196,10 +211,11 @@ impl Facts {
         self.is_numeric() && self.is_whole && (self.max > MOST || self.min < -MOST) && self.max.is_finite()
     }
 
-    /// A few texts in a column of numbers: their count, the first one and its line.
-    pub fn strays(&self) -> Option<(u64, &str, u64)> {
-        let (line, text) = self.first_text.as_ref()?;
-        (self.numbers >= 10 * self.texts).then_some((self.texts, text.as_str(), *line))
+    /// Returns the texts of a column of which at least 90 % are numbers.
+    pub fn strays(&self) -> Option<Strays<'_>> {
+        let (line, first) = self.first_text.as_ref()?;
+        let strays = Strays { count: self.texts, first, line: *line, numbers: self.numbers };
+        (self.pairs == 0 && self.numbers >= 9 * self.texts).then_some(strays)
     }
 
     /// Whether the numbers count records: 0, 1, 2, ...
@@ -259,7 +275,13 @@ impl Facts {
         }
         if is_label && self.is_whole && self.distinct.is_some() && self.missing_words == 0 {
             let are_classes = self.min >= 0.0 && self.max < MAX_NUMBERS as f64;
-            return if are_classes { self.index(Some(0), false) } else { self.category(false, true) };
+            if are_classes {
+                return self.index(Some(0), false);
+            }
+            // Whole numbers that mostly differ are measurements, not names of classes.
+            if !self.is_free() {
+                return self.category(false, true);
+            }
         }
         Ok(dense(1, false))
     }
@@ -275,8 +297,7 @@ impl Facts {
             });
         };
         let count = distinct.len();
-        let is_free = !is_sequence && count > MAX_NUMBERS && 2 * count as u64 > total;
-        if is_free && !is_asked_for {
+        if self.is_free() && !is_sequence && !is_asked_for {
             return Err(Refusal::FreeText(total, Some(count)));
         }
         if count > i32::MAX as usize {
@@ -289,6 +310,13 @@ impl Facts {
             false => names.sort(),
         }
         Ok(Shape { dim: names.len().max(1), kind: Kind::Category(names), is_sequence })
+    }
+
+    /// Whether the values mostly differ, so that they are not categories.
+    fn is_free(&self) -> bool {
+        let total = self.numbers + self.texts + self.missing_words;
+        let mostly = |count: usize| count > FEW && 2 * count as u64 > total;
+        self.distinct.as_ref().is_none_or(|distinct| mostly(distinct.len()))
     }
 
     /// Whether all numbers can be indices.

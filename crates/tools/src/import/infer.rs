@@ -1,8 +1,10 @@
 //! Infers the streams of a file by reading it once, or collects the dimensions and categories of
 //! requested streams.
 
-use super::facts::{Facts, Refusal, Shape};
-use super::options::{ImportOptions, KindSpec, StreamSpec, no_column};
+use super::facts::{Facts, Refusal, Shape, Strays};
+use super::keys::Keys;
+use super::layout;
+use super::options::{ImportOptions, KindSpec, StreamSpec, no_column, unknown};
 use super::record::{Record, Value};
 use super::schema::{Kind, Schema, Stream};
 use super::{Import, ImportFormat, records};
@@ -36,7 +38,14 @@ pub(super) fn open(
         }
         schema.adjust(options)?;
         let path = path.to_owned();
-        return Ok(Import { path, schema, records: None, sequences: None, notes: Vec::new() });
+        return Ok(Import {
+            path,
+            schema,
+            records: None,
+            sequences: None,
+            notes: Vec::new(),
+            checks_keys: !options.may_repeat_keys,
+        });
     }
     let mut keeps_all = HashSet::new();
     loop {
@@ -77,6 +86,7 @@ pub(super) fn open(
             records: Some(scan.records),
             sequences: scan.is_complete.then_some(scan.sequences),
             notes,
+            checks_keys: !scan.is_complete && !options.may_repeat_keys,
         });
     }
 }
@@ -92,6 +102,8 @@ struct Scan<'a> {
     key: Option<String>,
     records: u64,
     sequences: u64,
+    /// The line of the first record.
+    first_line: u64,
     /// Whether all records were read.
     is_complete: bool,
 }
@@ -105,6 +117,9 @@ impl<'a> Scan<'a> {
         listener: &mut dyn FnMut(u64, u64),
     ) -> Result<Scan<'a>> {
         let mut source = records(path, format, options)?;
+        if let Some((delimiter, _)) = source.layout() {
+            layout::check(path, delimiter, source.columns().len(), options)?;
+        }
         let total = DataFile::open(path)?.size()?;
         let are_fixed = source.are_columns_fixed();
         let wanted = Wanted::of(options, source.columns(), are_fixed)?;
@@ -118,6 +133,7 @@ impl<'a> Scan<'a> {
         let mut record = Record::default();
         let (mut count, mut sequences, mut first_line) = (0, 0, 0);
         let mut last_key: Option<String> = None;
+        let mut keys = (!options.may_repeat_keys).then(Keys::default);
         let is_complete = loop {
             if options.sample.is_some_and(|most| count >= most) {
                 break !source.read(&mut record)?;
@@ -144,6 +160,9 @@ impl<'a> Scan<'a> {
             };
             if own.is_none() || own != last_key.as_deref() {
                 sequences += 1;
+                if let (Some(keys), Some(own), Some(column)) = (&mut keys, own, &key) {
+                    keys.add(own, record.line, column, path)?;
+                }
                 last_key = own.map(str::to_owned);
             }
             count += 1;
@@ -171,6 +190,7 @@ impl<'a> Scan<'a> {
             key,
             records: count,
             sequences,
+            first_line,
             is_complete,
         })
     }
@@ -222,7 +242,7 @@ impl Finder<'_> {
         let specs = &self.options.streams;
         let is_inferred = |spec: &StreamSpec| spec.columns.is_none() && !scan.columns.contains(&spec.name);
         let needs_all = specs.is_empty() || specs.iter().any(is_inferred);
-        let inferred = if needs_all { self.inferred() } else { Vec::new() };
+        let inferred = if needs_all { self.inferred()? } else { Vec::new() };
         if specs.is_empty() {
             return Ok(inferred);
         }
@@ -235,10 +255,8 @@ impl Finder<'_> {
                     None => {
                         let names = inferred.iter().map(|stream| &stream.name).chain(&scan.columns);
                         let names: Vec<String> = names.cloned().collect();
-                        let error = no_column(&spec.name, &names);
-                        return Err(error
-                            .reworded(format!("There is no stream or column '{}'.", spec.name))
-                            .in_file(scan.path));
+                        let message = format!("There is no stream or column '{}'.", spec.name);
+                        return Err(unknown(message, &spec.name, &names).in_file(scan.path));
                     }
                 },
             };
@@ -263,6 +281,9 @@ impl Finder<'_> {
                 return Err(Error::argument(message).with_detail("Leave it out.").in_file(scan.path));
             };
             let is_label = columns.len() == 1 && (is_label(name) || is_label(&spec.name));
+            if spec.kind.is_none() && columns.len() == 1 {
+                self.check_strays(name, facts)?;
+            }
             let shape = match spec.kind {
                 None if columns.len() == 1 && facts.is_scalar() && !facts.is_numeric() => {
                     facts.category(false, true)
@@ -310,7 +331,7 @@ impl Finder<'_> {
     }
 
     /// All streams by inference.
-    fn inferred(&mut self) -> Vec<Stream> {
+    fn inferred(&mut self) -> Result<Vec<Stream>> {
         let scan = self.scan;
         let is_table = matches!(scan.format, ImportFormat::Csv | ImportFormat::Tsv | ImportFormat::Blanks);
         let is_feature =
@@ -337,6 +358,9 @@ impl Finder<'_> {
                 self.notes.push(format!("The column '{column}' is left out. --stream {column} takes it."));
                 continue;
             }
+            if !self.is_chosen(column) {
+                self.check_strays(column, facts)?;
+            }
             let are_sequences = scan.format == ImportFormat::Conll;
             match facts.shape(is_label(column), self.options.first_index, are_sequences) {
                 Ok(shape) => {
@@ -349,7 +373,50 @@ impl Finder<'_> {
                 Err(refusal) => self.notes.push(left_out(column, &refusal)),
             }
         }
-        streams
+        Ok(streams)
+    }
+
+    /// Whether a user chose the type of the column's stream.
+    fn is_chosen(&self, column: &String) -> bool {
+        let has = |spec: &StreamSpec| {
+            spec.resolve(&self.scan.columns, true).is_ok_and(|columns| columns.contains(column))
+        };
+        self.options.streams.iter().any(|spec| spec.kind.is_some() && has(spec))
+    }
+
+    /// Fails if the column has numbers except for a few texts: as categories, all of its numbers
+    /// would become names.
+    fn check_strays(&self, column: &str, facts: &Facts) -> Result<()> {
+        let scan = self.scan;
+        // The values of the other formats are names, or have numbers by their syntax.
+        if matches!(scan.format, ImportFormat::Conll | ImportFormat::VowpalWabbit | ImportFormat::LibSvm) {
+            return Ok(());
+        }
+        let Some(Strays { count, first, line, numbers }) = facts.strays() else { return Ok(()) };
+        let message = match count {
+            1 => format!("The column '{column}' has the text '{first}' among {numbers} numbers."),
+            _ => {
+                format!(
+                    "The column '{column}' has {count} texts among {numbers} numbers, the first is '{first}'."
+                )
+            }
+        };
+        let mut detail = String::new();
+        if count == 1 && line == scan.first_line && scan.layout.is_some_and(|(_, has_names)| !has_names) {
+            detail += match self.options.header {
+                Some(false) => "If the first row has names, leave out --no-header. ",
+                _ => "If the first row has names, give --header. ",
+            };
+        }
+        detail += &format!(
+            "Correct the file, or write NA for a missing number, which --missing NUMBER replaces. If the column does not have numbers, \
+             choose its type, and describe all streams: --stream {column}:category."
+        );
+        if self.options.missing.is_some() {
+            detail +=
+                &format!(" --missing replaces only empty fields, NA, N/A, NaN and null, not '{first}'.");
+        }
+        Err(Error::data(message).with_detail(detail).in_file(scan.path).in_line(line))
     }
 
     /// Makes a stream, and notes what is odd about it.
@@ -381,13 +448,6 @@ impl Finder<'_> {
             if is_dense && columns.len() > 1 && facts.counts_records() {
                 self.notes.push(format!(
                     "The column '{column}' counts the records: leave it out (--stream NAME=COLUMNS), or use it as --key-column."
-                ));
-            }
-            if let (Kind::Category(_), Some((count, text, line))) = (&shape.kind, facts.strays()) {
-                self.notes.push(format!(
-                    "The column '{column}' has numbers except for {count} of {} values, the first in line {line}: '{text}'. Its \
-                     texts become categories; write NA for missing numbers.",
-                    facts.present
                 ));
             }
         }

@@ -76,7 +76,9 @@ fn parse(text: &str, record: &mut Record) -> std::result::Result<(), (String, &'
             let is_index = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
             is_index.then(|| Some((index, number(value)?)))?
         });
-        let Some((index, value)) = pair else { return Err((word.to_owned(), "'index:value'")) };
+        let Some((index, value)) = pair else {
+            return Err((word.to_owned(), "a pair 'index:value', such as '3:0.5'"));
+        };
         pairs.push((record.add(index), value));
     }
     record.fields.extend([label, group, Value::Pairs(pairs)]);

@@ -36,6 +36,8 @@ pub mod folder;
 
 mod infer;
 mod jsonl;
+mod keys;
+mod layout;
 mod libsvm;
 mod lines;
 mod options;
@@ -135,6 +137,8 @@ pub struct Import {
     pub sequences: Option<u64>,
     /// Remarks on the data and on the streams.
     pub notes: Vec<String>,
+    /// Whether reading the sequences finds keys that return, because opening the file did not.
+    checks_keys: bool,
 }
 
 impl Import {
@@ -157,7 +161,7 @@ impl Import {
 
     /// Returns the sequences, to convert them.
     pub fn data(&self) -> Result<Data> {
-        encode::data(&self.path, &self.schema, self.sequences)
+        encode::data(&self.path, &self.schema, self.sequences, self.checks_keys)
     }
 }
 

@@ -20,6 +20,8 @@ pub struct ImportOptions {
     pub header: Option<bool>,
     /// Names of the columns of a table or of CoNLL data; if empty, the header's.
     pub columns: Vec<String>,
+    /// Whether a key may return after other keys, because the sequences get numbers instead.
+    pub may_repeat_keys: bool,
     /// The number that replaces missing ones. `None`: a missing number is an error.
     pub missing: Option<f64>,
     /// The smallest index of pairs `index:value`. `None`: 1, unless the index 0 occurs.
@@ -160,6 +162,11 @@ fn place(text: &str, known: &[String]) -> Result<usize> {
 
 /// The error for an unknown column.
 pub(super) fn no_column(name: &str, known: &[String]) -> Error {
+    unknown(format!("There is no column '{name}'."), name, known)
+}
+
+/// An error for an unknown name, with this message, and the nearest of the known names or all.
+pub(super) fn unknown(message: String, name: &str, known: &[String]) -> Error {
     const SHOWN: usize = 12;
     let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
     let detail = match nearest(&name.to_ascii_lowercase(), &names) {
@@ -172,7 +179,7 @@ pub(super) fn no_column(name: &str, known: &[String]) -> Error {
             format!("There are {}. A column is a name, or a place such as #3.", list.join(", "))
         }
     };
-    Error::argument(format!("There is no column '{name}'.")).with_detail(detail)
+    Error::argument(message).with_detail(detail)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The streams of an import: their columns, types and categories, and the file that keeps them.
 
 use super::ImportFormat;
-use super::options::{ImportOptions, no_column};
+use super::options::{ImportOptions, unknown};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
@@ -239,8 +239,8 @@ impl Schema {
             }
             let found = self.streams.iter().find(|stream| stream.name == spec.name);
             found.cloned().ok_or_else(|| {
-                no_column(&spec.name, &names)
-                    .reworded(format!("The description has no stream '{}'.", spec.name))
+                let message = format!("The description has no stream '{}'.", spec.name);
+                unknown(message, &spec.name, &names)
             })
         };
         self.streams = options.streams.iter().map(select).collect::<Result<_>>()?;
