@@ -42,7 +42,7 @@ fn threads(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Err("data cannot be read without a thread: leave out --threads to use all CPUs".to_owned()),
         Ok(count @ 1..=MAX_THREADS) => Ok(count),
-        _ => Err(format!("write a number from 1 to {MAX_THREADS}")),
+        _ => Err(format!("write a number from 1 to {MAX_THREADS}, not '{text}'")),
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Global {
     pub quiet: bool,
 
     /// Threads that load and parse [default: the CPUs that the process may use]
-    #[arg(long, global = true, value_name = "N", value_parser = threads)]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = threads)]
     pub threads: Option<u64>,
 
     /// The reader to use if a configuration has several, by the keys that lead to it: train.reader

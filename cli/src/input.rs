@@ -3,7 +3,8 @@
 
 use crate::args::Global;
 use crate::exit::Failure;
-use cntk_reader::{Builder, CbfDeserializer, Config, FileFormat, Reader};
+use crate::import::{self, Kind};
+use cntk_reader::{Builder, CbfDeserializer, Config, Error, FileFormat, Reader};
 use cntk_reader_core::file::address;
 use cntk_reader_tools::Look;
 use cntk_reader_tools::inspect::{
@@ -74,7 +75,8 @@ impl Input {
         }
         let advice = match BareFiles::recognize(&[text]) {
             Ok(_) => format!("'cntk-reader info {text} --config' prints a configuration that reads it."),
-            Err(_) => input.format.advice_on(text).into_owned(),
+            Err(_) if let Some(failure) = to_be_converted(path)? => return Err(failure),
+            Err(_) => advice_on(input.format, text),
         };
         Err(Failure::Data(format!(
             "'{text}' is {}. A configuration was expected, or a data file in CNTK's text or binary format. {advice}",
@@ -97,7 +99,10 @@ impl Input {
         }
         let mut input = Input::new(path, format, global)?;
         if paths.len() > 1 || !input.is_plain() {
-            input.files = Some(BareFiles::recognize(&texts)?);
+            input.files = Some(match BareFiles::recognize(&texts) {
+                Ok(files) => files,
+                Err(error) => return Err(explained(error, paths)?),
+            });
         }
         Ok(input)
     }
@@ -205,6 +210,51 @@ impl Input {
         let data = self.builder()?.inspect()?;
         let summary = data.check(options, listener, progress)?;
         Ok(Checked { data, summary, found: FoundStreams::Nothing })
+    }
+}
+
+/// Returns the error for files that are not recognized, with the command that makes data of them if
+/// there is one.
+fn explained(error: Error, paths: &[PathBuf]) -> Result<Failure, Failure> {
+    for path in paths {
+        let text = address::text_of(path);
+        if BareFiles::recognize(&[&text]).is_ok() {
+            continue;
+        }
+        if let Some(failure) = to_be_converted(path)? {
+            return Ok(failure);
+        }
+        let format = format_of(path)?;
+        if is_image(format) {
+            let message = format!("'{text}' is {}. {}", format.describe(), advice_on(format, &text));
+            return Ok(Failure::Data(message));
+        }
+    }
+    Ok(error.into())
+}
+
+/// Returns the error for a table or alike, which only some commands read.
+fn to_be_converted(path: &Path) -> Result<Option<Failure>, Failure> {
+    let Some(Kind::Records(format)) = import::kind_of(path)? else { return Ok(None) };
+    let text = address::text_of(path);
+    Ok(Some(Failure::Data(format!(
+        "'{text}' is {}, which only convert, info and head read. Convert it first: cntk-reader convert {text} NEW.ctf",
+        import::describe(format)
+    ))))
+}
+
+fn is_image(format: FileFormat) -> bool {
+    use FileFormat::{Bmp, Gif, Jpeg, Png, Tiff, Webp};
+    matches!(format, Bmp | Gif | Jpeg | Png | Tiff | Webp)
+}
+
+/// Says what to do with a file that this tool does not read as it is.
+pub fn advice_on(format: FileFormat, path: &str) -> String {
+    match is_image(format) {
+        true => "Images are read by a map file. Put the images into a folder for each class, FOLDER/CLASS/IMAGE, and make one: \
+                 cntk-reader convert FOLDER NEW.map; or write a line 'path<tab>class' for each."
+            .to_owned(),
+        false => format.advice_on(path).into_owned(),
     }
 }
 

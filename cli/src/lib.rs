@@ -4,8 +4,8 @@
 //! Each command is a module of [`commands`]. Shared modules: [`args`] describes the command line,
 //! [`input`] turns a path into data, [`open`] does so with options of the command line, [`output`]
 //! writes results, [`import`] handles files of other formats, [`columns`] Arrow and Parquet files,
-//! [`part`] is the option for a share of the work, [`progress`] shows the progress of long
-//! commands, [`exit`] defines the exit codes.
+//! [`part`] is the option for a share of the work, [`numbers`] parses numbers, [`progress`] shows
+//! the progress of long commands, [`exit`] defines the exit codes.
 
 mod args;
 mod columns;
@@ -14,6 +14,7 @@ mod exit;
 mod import;
 mod input;
 mod npy;
+mod numbers;
 mod open;
 mod output;
 mod part;

@@ -261,7 +261,7 @@ fn legal_but_suspicious_data_are_noted() {
         (
             "1 |x 1 2 |y 1:1\n1 |x 2 3 |y 1:1\n1 |x 1 2\n2 |x 1 2 |y 0:1\n",
             "4",
-            "In 1 sequences 'y' has fewer samples",
+            "In 1 sequence 'y' has fewer samples",
         ),
         (
             "|x 1 2 |y 4:1\n|x 1 2 |y 0:1\n",

@@ -181,3 +181,103 @@ fn options_out_of_range_and_named_twice_are_errors() {
         assert_eq!(found, code, "{arguments:?}: {out}{err}");
     }
 }
+
+#[test]
+fn numbers_on_the_command_line_say_what_was_expected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.ctf", GOOD);
+    for (arguments, expected) in [
+        (&["head", "a.ctf", "-n", "-1"][..], "expected a whole number of at least 0, found '-1'"),
+        (&["head", "a.ctf", "-n", "x"], "expected a whole number of at least 0, found 'x'"),
+        (&["sample", "a.ctf", "--seed", "1.5"], "expected a whole number of at least 0, found '1.5'"),
+        (&["order", "a.ctf", "--at", "-1"], "expected a whole number of at least 0, found '-1'"),
+        (&["order", "a.ctf", "--sweeps", "0"], "expected a whole number of at least 1, found '0'"),
+        (&["order", "a.ctf", "--workers", "0"], "expected a whole number of at least 1, found '0'"),
+        (
+            &["report", "a.ctf", "--minibatch-size", "64,x"],
+            "expected a whole number of at least 1, found 'x'",
+        ),
+        (&["bench", "a.ctf", "--threads-list", "1,0"], "expected a whole number of at least 1, found '0'"),
+        (&["bench", "a.ctf", "--repetitions", "-3"], "expected a whole number of at least 1, found '-3'"),
+        (&["validate", "a.ctf", "--max-errors", "all"], "expected a whole number of at least 0, found 'all'"),
+        (
+            &["convert", "a.ctf", "b.cbf", "--chunk-size", "1M"],
+            "expected a whole number of at least 0, found '1M'",
+        ),
+        (
+            &["convert", "a.ctf", "b.ctf.zst", "--level", "25"],
+            "expected a whole number from 1 to 22, found '25'",
+        ),
+        (&["convert", "a.csv", "b.ctf", "--missing", "x"], "expected a number, found 'x'"),
+        (&["info", "a.csv", "--first-index", "-1"], "expected a whole number of at least 0, found '-1'"),
+        (&["--threads", "-1", "info", "a.ctf"], "write a number from 1 to 1024, not '-1'"),
+        (&["order", "a.ctf", "--rank", "1"], "Say how many there are: --workers COUNT"),
+    ] {
+        let (code, out, err) = run(folder.path(), arguments);
+        assert!(err.contains(expected), "{arguments:?}: {out}{err}");
+        assert!(!err.contains("tip:"), "{arguments:?}: {err}");
+        assert_eq!(code, 2, "{arguments:?}: {out}{err}");
+    }
+}
+
+#[test]
+fn commands_that_read_no_tables_name_the_command_that_converts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.csv", "x;text;y\n1;\"a; b\";2\n3;c;4\n");
+    write(folder.path(), "a.jsonl", "{\"x\": 1}\n");
+    write(folder.path(), "a.svm", "1 1:0.5\n");
+    write(folder.path(), "a.png", b"\x89PNG\r\n\x1a\n");
+    for command in ["validate", "report", "sample", "order", "bench", "index"] {
+        for (name, what) in
+            [("a.csv", "a table with commas or semicolons"), ("a.jsonl", "JSON lines"), ("a.svm", "LIBSVM")]
+        {
+            let (code, out, err) = run(folder.path(), &[command, name]);
+            assert!(err.contains(what), "{command}: {out}{err}");
+            assert!(err.contains(&format!("cntk-reader convert {name} NEW.ctf")), "{command}: {err}");
+            assert_eq!(code, 1, "{command}: {out}{err}");
+        }
+        let (_, _, err) = run(folder.path(), &[command, "a.png"]);
+        assert!(err.contains("cntk-reader convert FOLDER NEW.map"), "{command}: {err}");
+    }
+    for (arguments, code, expected) in [
+        (&["convert", "a.png", "b.ctf"][..], 1, "cntk-reader convert FOLDER NEW.map"),
+        (&["convert", "a.csv", "b.cbf", "--part", "1/3"], 2, "cntk-reader convert a.csv NEW.cbf"),
+        (&["convert", "a.svm", "b.ctf", "--stream", "labl"], 2, "Did you mean 'label'?"),
+    ] {
+        let (found, out, err) = run(folder.path(), arguments);
+        assert!(err.contains(expected), "{arguments:?}: {out}{err}");
+        assert!(!err.contains("CNTK's message") && !err.contains("ImageDeserializer"), "{err}");
+        assert_eq!(found, code, "{arguments:?}: {out}{err}");
+    }
+}
+
+#[test]
+fn parts_of_one_data_set_are_not_joined() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.ctf", GOOD);
+    for output in ["p1.cbf", "p2.cbf"] {
+        let (code, _, err) = run(folder.path(), &["convert", "a.ctf", output]);
+        assert_eq!(code, 0, "{err}");
+    }
+    for arguments in [
+        &["info", "p1.cbf", "p2.cbf"][..],
+        &["info", "p1.cbf", "p2.cbf", "--config"],
+        &["validate", "a.ctf", "p1.cbf"],
+    ] {
+        let (code, out, err) = run(folder.path(), arguments);
+        assert!(
+            err.contains("Several of the files have a stream 'x'") && err.contains("\"p1.cbf\""),
+            "{err}"
+        );
+        assert_eq!((code, out.as_str()), (1, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn streams_with_fewer_samples_than_lines_are_one_note() {
+    let text = "0 |x 1 |y 0:1 |z 5\n0 |x 2\n1 |x 3 |y 1:1 |z 6\n1 |x 4 |z 7\n";
+    let (code, said) = said("validate", "a.ctf", text);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(said.matches("fewer samples").count(), 1, "{said}");
+    assert!(said.contains("'y' in 2 sequences, 'z' in 1 sequence; the first is here"), "{said}");
+}

@@ -1,8 +1,9 @@
 //! `cntk-reader bench`: times each stage of reading on the user's own data and machine.
 
 use crate::args::{Form, Global};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::input::Input;
+use crate::numbers::whole;
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, count, rounded};
 use crate::progress::Progress;
@@ -35,19 +36,23 @@ pub struct Bench {
     stages: Vec<Stage>,
 
     /// Numbers of threads [default: --threads, or 1, 2, 4 ... up to the number of CPUs]
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    #[arg(long, value_delimiter = ',', value_name = "N", allow_negative_numbers = true,
+          value_parser = whole::<usize, 1>)]
     threads_list: Vec<usize>,
 
     /// Number of times each stage is timed
-    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(long, value_name = "COUNT", default_value_t = 3, allow_negative_numbers = true,
+          value_parser = whole::<usize, 1>)]
     repetitions: usize,
 
     /// Minibatch size in samples
-    #[arg(long, value_name = "SAMPLES", default_value_t = 256)]
+    #[arg(long, value_name = "SAMPLES", default_value_t = 256, allow_negative_numbers = true,
+          value_parser = whole::<u64, 1>)]
     minibatch_size: u64,
 
     /// Amount of data to hold in memory for packing, in MB of their files
-    #[arg(long, value_name = "MB", default_value_t = 256)]
+    #[arg(long, value_name = "MB", default_value_t = 256, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     pack_size: u64,
 }
 
@@ -100,11 +105,6 @@ struct Timing {
 }
 
 pub fn run(options: &Bench, global: &Global) -> Outcome {
-    if options.repetitions == 0 || options.threads_list.contains(&0) || options.minibatch_size == 0 {
-        return Err(Failure::Usage(
-            "Repetitions, numbers of threads and the minibatch size must not be 0.".to_owned(),
-        ));
-    }
     let input = Input::recognize(&options.file, global)?;
     let opened = || open(&input, Scan::Whole, global, |reader| reader.trace_level(0));
     let mut report = Report {

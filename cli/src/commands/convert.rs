@@ -4,7 +4,8 @@ use crate::args::{Form, Global};
 use crate::columns::{self, ColumnOptions, Container};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::import::{self, ImportArgs, Kind};
-use crate::input::{Input, format_of};
+use crate::input::{Input, advice_on, format_of};
+use crate::numbers::{between, whole};
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, bytes, count, storage_name};
 use crate::part::{self, PartOption, PartReport};
@@ -82,7 +83,8 @@ pub struct Convert {
     number_ids: bool,
 
     /// Size of the chunks of a binary file [default: 33554432]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     chunk_size: Option<u64>,
 
     /// Compress the text or binary output [default: if its name ends in .zst]
@@ -90,7 +92,7 @@ pub struct Convert {
     compress: Option<Compress>,
 
     /// Level of compression, from 1, the fastest, to 22, the smallest [default: 9]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=22))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = between::<1, 22>)]
     level: Option<u32>,
 
     /// Do not read the output back to verify it
@@ -337,7 +339,7 @@ impl Convert {
                     "'{}' is {}, which cannot be converted. {}",
                     self.input.display(),
                     other.describe(),
-                    other.advice()
+                    advice_on(other, &text(&self.input))
                 )));
             }
         })
@@ -429,13 +431,17 @@ impl Convert {
     /// Fails for inputs that cannot be converted in parts.
     fn check_part(&self, from: FileKind, global: &Global) -> Result<(), Failure> {
         let Some(part) = self.part.part else { return Ok(()) };
+        let input = self.input.display();
         match from {
             FileKind::Config | FileKind::Cbf | FileKind::Ctf => {
                 self.part.check(&Input::recognize(&self.input, global)?)
             }
+            _ if is_data(from) => Err(Failure::Usage(format!(
+                "--part {part} is for configurations and binary files (cbf). Convert '{input}' to a binary file first: cntk-reader convert \
+                 {input} NEW.cbf"
+            ))),
             _ => Err(Failure::Usage(format!(
-                "--part {part} is for configurations and binary files (cbf). Write a configuration that reads '{}'.",
-                self.input.display()
+                "--part {part} is for configurations and binary files (cbf). Leave it out: '{input}' is converted as a whole."
             ))),
         }
     }

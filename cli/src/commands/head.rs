@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::import::{self, Kind, PreviewArgs};
 use crate::input::Input;
 use crate::npy;
+use crate::numbers::whole;
 use crate::output::{self, Output, SCHEMA};
 use cntk_reader::{ElementType, Storage, StreamInfo};
 use cntk_reader_tools::convert::numpy_type;
@@ -52,7 +53,8 @@ pub struct Sample {
     shown: Shown,
 
     /// Seed of the draw; another seed draws other sequences
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     seed: u64,
 }
 
@@ -63,7 +65,8 @@ struct Shown {
     files: Vec<PathBuf>,
 
     /// Number of sequences
-    #[arg(short = 'n', long = "number", id = "count", value_name = "N", default_value_t = 10)]
+    #[arg(short = 'n', long = "number", id = "count", value_name = "N", default_value_t = 10, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     count: u64,
 
     /// Write the sequences to this folder as NumPy arrays instead of showing them

@@ -3,6 +3,7 @@
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
 use crate::input::Input;
+use crate::numbers::whole;
 use crate::output::{Output, SCHEMA, bytes_in, count};
 use crate::part::{PartOption, PartReport};
 use crate::progress::Progress;
@@ -37,7 +38,8 @@ pub struct Validate {
     files: Vec<PathBuf>,
 
     /// Stop after this many errors and warnings; 0: no limit
-    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "fail_fast")]
+    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "fail_fast", allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     max_errors: u64,
 
     /// Stop after the first error or warning

@@ -1,6 +1,7 @@
 //! Options for files of other formats.
 
 use crate::exit::Failure;
+use crate::numbers::{any, whole};
 use cntk_reader::ElementType;
 use cntk_reader_tools::import::{ImportOptions, StreamSpec};
 
@@ -31,11 +32,12 @@ pub struct ImportArgs {
     columns: Vec<String>,
 
     /// Number in place of missing ones (empty, NA, NaN, null) [default: they are errors]
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = any::<f64>)]
     missing: Option<f64>,
 
     /// The smallest index of pairs index:value [default: 1, unless 0 occurs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     first_index: Option<u64>,
 
     /// The streams and categories of an earlier conversion: its OUTPUT.streams.json

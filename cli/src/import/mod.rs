@@ -9,7 +9,7 @@ mod info;
 pub use args::{ImportArgs, PreviewArgs};
 pub use columns::first as first_rows;
 pub use convert::{convert, convert_folder};
-pub use info::info;
+pub use info::{describe, info};
 
 use crate::args::Global;
 use crate::columns::Container;

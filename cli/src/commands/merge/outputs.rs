@@ -35,8 +35,8 @@ fn output(part: &Part) -> &str {
 }
 
 /// Returns the path of a part's output. A relative one is looked for from the current directory,
-/// where parts are converted as a rule, and from the folder of the report, which may have been moved
-/// with its output.
+/// where parts are converted as a rule, and from the folder of the report, which may have been
+/// moved with its output.
 fn find(part: &Part) -> Result<PathBuf, Failure> {
     let exact = address::exact(output(part));
     let written = Path::new(&exact);

@@ -6,6 +6,7 @@ mod report;
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
+use crate::numbers::whole;
 use crate::open::{Scan, open};
 use crate::output::{Output, SCHEMA, count, number};
 use cntk_reader::{Epoch, ReaderOptions};
@@ -36,15 +37,17 @@ pub struct Order {
     file: PathBuf,
 
     /// Seed of the randomization [default: the configuration's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     seed: Option<u64>,
 
     /// Randomization window in chunks [default: the configuration's]
-    #[arg(long, value_name = "CHUNKS", conflicts_with = "window_samples")]
+    #[arg(long, value_name = "CHUNKS", conflicts_with = "window_samples",
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     window_chunks: Option<u64>,
 
     /// Randomization window in samples
-    #[arg(long, value_name = "SAMPLES")]
+    #[arg(long, value_name = "SAMPLES",
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     window_samples: Option<u64>,
 
     /// Use the order of the data, without randomization
@@ -52,31 +55,38 @@ pub struct Order {
     no_randomize: bool,
 
     /// The first sweep, from 0
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0,
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     sweep: u64,
 
     /// Number of sweeps
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          allow_negative_numbers = true, value_parser = whole::<u64, 1>)]
     sweeps: u64,
 
     /// Number of workers that share the data
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          allow_negative_numbers = true, value_parser = whole::<u64, 1>)]
     workers: u64,
 
     /// The worker whose share is shown, from 0 [default: 0 if there is one worker]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER",
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     rank: Option<u64>,
 
     /// Minibatch size in samples
-    #[arg(long, value_name = "SAMPLES", default_value_t = 256)]
+    #[arg(long, value_name = "SAMPLES", default_value_t = 256,
+          allow_negative_numbers = true, value_parser = whole::<u64, 1>)]
     minibatch_size: u64,
 
     /// Resume at this sample, counted from the start of sweep 0: the position in CNTK's checkpoints
-    #[arg(long, value_name = "SAMPLE")]
+    #[arg(long, value_name = "SAMPLE",
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     at: Option<u64>,
 
     /// List this many sequences [default: a report on a terminal, elsewhere all sequences]
-    #[arg(short = 'n', value_name = "COUNT")]
+    #[arg(short = 'n', value_name = "COUNT",
+          allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     count: Option<u64>,
 
     /// Show only a digest of the order
@@ -184,6 +194,9 @@ impl Order {
                 self.workers,
                 self.workers - 1
             ))),
+            Some(rank) if rank >= self.workers && self.workers == 1 => Err(Failure::Usage(format!(
+                "--rank {rank} is a worker beside others, but there is one worker, of rank 0. Say how many there are: --workers COUNT."
+            ))),
             rank => Ok(rank.unwrap_or(0)),
         }
     }
@@ -205,9 +218,6 @@ impl Order {
     /// The sweeps as one epoch. An epoch starts at a multiple of its length, so the first sweep
     /// must be a multiple of the number of sweeps.
     fn epoch(&self) -> Result<Epoch, Failure> {
-        if self.sweeps == 0 {
-            return Err(Failure::Usage("The number of sweeps is 0. Ask for at least one.".to_owned()));
-        }
         let read = cntk_reader::ReadConfig::new(self.minibatch_size).worker(self.rank()?, self.workers);
         if self.sweep.is_multiple_of(self.sweeps) {
             return Ok(Epoch::sweeps(self.sweeps).index(self.sweep / self.sweeps).read_config(read));

@@ -10,6 +10,7 @@ use super::head::draw;
 use crate::args::Global;
 use crate::exit::{Exit, Outcome};
 use crate::input::{FoundStreams, Input};
+use crate::numbers::whole;
 use crate::output::count;
 use crate::progress::Progress;
 use cntk_reader::{Error, StreamInfo};
@@ -44,19 +45,22 @@ pub struct Report {
 
     /// Minibatch sizes in samples, for shuffling and padding
     #[arg(long, value_name = "SAMPLES", value_delimiter = ',', default_values_t = [64, 256, 1024],
-          value_parser = clap::value_parser!(u64).range(1..))]
+          allow_negative_numbers = true, value_parser = whole::<u64, 1>)]
     minibatch_size: Vec<u64>,
 
     /// Number of sequences that values and classes are counted in
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", default_value_t = 2000, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     sequences: u64,
 
     /// Number of sequences shown
-    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(long, value_name = "N", default_value_t = 6, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     samples: u64,
 
     /// Seed of the draw; another seed draws other sequences
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = whole::<u64, 0>)]
     seed: u64,
 }
 

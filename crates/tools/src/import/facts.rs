@@ -7,7 +7,8 @@ use std::collections::HashSet;
 /// Number of different numbers that are kept: they may be classes.
 const MAX_NUMBERS: usize = 1000;
 
-/// Number of different values that may be categories even if they hardly repeat, as in a short file.
+/// Number of different values that may be categories even if they hardly repeat, as in a short
+/// file.
 const FEW: usize = 50;
 
 /// Number of different texts from which on most of them must occur repeatedly.

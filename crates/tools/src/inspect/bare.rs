@@ -4,6 +4,8 @@ use super::check::CheckSummary;
 use super::inspector::Inspector;
 use super::sequences::SequenceReader;
 use super::{TextOutline, generated};
+use crate::Look;
+use cntk_reader::Reader;
 use cntk_reader::language::values::Values;
 use cntk_reader::language::{
     self, Base64ImageDeserializer, CbfDeserializer, Config, HtkFeatureDeserializer, HtkMlfDeserializer,
@@ -12,6 +14,7 @@ use cntk_reader::language::{
 use cntk_reader_core::file::{DataFile, address};
 use cntk_reader_core::format::recognize::FileFormat;
 use cntk_reader_core::runtime::pool::Pool;
+use cntk_reader_core::stream::{ElementType, StreamInfo};
 use cntk_reader_core::{Error, Result};
 use cntk_reader_engine::reader::build;
 use cntk_reader_images::source;
@@ -64,16 +67,21 @@ impl BareFiles {
         let mut files = paths.iter().map(|path| BareFile::recognize(path)).collect::<Result<Vec<_>>>()?;
         files.sort_by_key(|file| matches!(file.source, BareSource::Labels { .. }));
         let mut names = BTreeSet::new();
-        for (path, name) in files
-            .iter()
-            .filter_map(BareFile::outline)
-            .flat_map(|(path, outline)| outline.streams.iter().map(move |stream| (path, &stream.name)))
-        {
+        let named: Vec<(&str, Vec<String>)> = match paths {
+            // The streams of a binary file are found by opening it.
+            [] | [_] => Vec::new(),
+            _ => files.iter().map(|file| (&*file.path, file.names_in_file())).collect(),
+        };
+        for (path, name) in named.iter().flat_map(|(path, own)| own.iter().map(move |name| (*path, name))) {
             if !names.insert(name.to_lowercase()) {
                 let message = format!("Several of the files have a stream '{name}'.");
-                let detail = "Files that are given together are joined by key: each has different streams of the same sequences. If \
-                              they are parts of one data set, give them one by one, or a configuration that lists them in one \
-                              deserializer: 'file = (a.ctf:b.ctf)' or 'file = *.ctf'.";
+                let own = named.iter().filter(|(_, names)| names.contains(name));
+                let list: Vec<String> = own.map(|(path, _)| format!("\"{path}\"")).collect();
+                let detail = format!(
+                    "Files that are given together are joined by key: each has different streams of the same sequences. If they are parts \
+                     of one data set, give them one by one, or a configuration that lists them in one deserializer: file = ({}).",
+                    list.join(" : ")
+                );
                 return Err(Error::data(message).with_detail(detail).in_file(path).in_stream(name));
             }
         }
@@ -88,13 +96,13 @@ impl BareFiles {
         Ok(BareFiles(files))
     }
 
-    /// Opens the data for inspection, like [`Look::inspect`](crate::Look::inspect). Labels may be
+    /// Opens the data for inspection, like [`Look::inspect`]. Labels may be
     /// the only file.
     pub fn inspect(&self) -> Result<Inspector> {
         self.open(Inspector::open)
     }
 
-    /// Opens the data to read single sequences, like [`Look::sequences`](crate::Look::sequences).
+    /// Opens the data to read single sequences, like [`Look::sequences`].
     /// Labels may be the only file.
     pub fn sequences(&self) -> Result<SequenceReader> {
         self.open(SequenceReader::open)
@@ -286,11 +294,23 @@ impl BareFile {
         Ok(BareFile { path: path.to_owned(), source, companion })
     }
 
-    /// Returns the path and the streams, if it is a text file.
-    fn outline(&self) -> Option<(&str, &TextOutline)> {
+    /// Returns the names of the streams, if the file itself has them. A file that cannot be opened
+    /// is reported when it is read.
+    fn names_in_file(&self) -> Vec<String> {
+        let names = |streams: &[StreamInfo]| streams.iter().map(|stream| stream.name.clone()).collect();
         match &self.source {
-            BareSource::Text(outline) => Some((&self.path, outline)),
-            _ => None,
+            BareSource::Text(outline) => outline.streams.iter().map(|stream| stream.name.clone()).collect(),
+            BareSource::Binary => [ElementType::Float, ElementType::Double]
+                .into_iter()
+                .find_map(|element| {
+                    let cbf = CbfDeserializer::new(Path::new(&address::exact(&self.path)));
+                    let options = ReaderOptions::new().precision(element).trace_level(0);
+                    let data = Reader::builder().options(options).cbf(cbf).inspect().ok()?;
+                    let member = data.members().first().filter(|member| member.error().is_none())?;
+                    Some(names(member.streams()))
+                })
+                .unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 
@@ -377,7 +397,7 @@ fn is_htk_script(file: &DataFile) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::inspect::CheckOptions;
-    use cntk_reader::{Epoch, Reader};
+    use cntk_reader::Epoch;
     use std::ops::ControlFlow;
 
     #[test]

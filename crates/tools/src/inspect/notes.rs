@@ -26,7 +26,9 @@ pub(super) fn of_member(
     counted: &[CountedNote],
     is_joined: bool,
 ) -> Vec<Finding> {
-    let mut notes: Vec<Finding> = counted.iter().map(|note| of_count(member, note)).collect();
+    let is_underflow = |note: &&CountedNote| note.kind == NoteKind::Underflow;
+    let mut notes: Vec<Finding> = counted.iter().filter(is_underflow).map(of_underflow).collect();
+    notes.extend(of_fewer_samples(member, counted));
     let has_indices = options.is_some_and(|options| options.facts().has_written_indices);
     for (info, seen) in member.streams().iter().zip(statistics).filter(|_| has_indices) {
         let of_stream = of_stream(info, seen).map(|(message, detail)| {
@@ -56,24 +58,43 @@ pub(super) fn of_format(options: Option<&dyn Format>) -> Option<Finding> {
     Some(Finding::new(Severity::Note, cause).with_detail(remedy).in_file(&path))
 }
 
-/// Returns the note about cases that were counted during the check.
-fn of_count(member: &InspectedMember, note: &CountedNote) -> Finding {
-    let (count, stream) = (note.count, member.streams().get(note.stream));
-    let stream = stream.map_or("", |info| info.name.as_str());
-    let (message, detail) = match note.kind {
-        NoteKind::Underflow => (
-            format!("{count} numbers are so small that they become 0; the first is here."),
-            "Write 0, scale the values, or read them with ‹double_precision›.",
-        ),
-        NoteKind::FewerSamples => (
-            format!(
-                "In {count} sequences '{stream}' has fewer samples than the sequence has lines; the first is here."
-            ),
-            "That is right for one label for a whole sequence, or for streams with lengths of their own. If each line is to have its \
-             sample, add the missing ones: they are not filled up, and later samples move up.",
-        ),
-    };
+/// Returns the note about numbers that become 0.
+fn of_underflow(note: &CountedNote) -> Finding {
+    let message = format!("{} numbers are so small that they become 0; the first is here.", note.count);
+    let detail = "Write 0, scale the values, or read them with ‹double_precision›.";
     Finding::new(Severity::Note, message).with_detail(detail).located(note.first.clone())
+}
+
+/// Returns one note about all streams that have fewer samples than their sequences have lines.
+fn of_fewer_samples(member: &InspectedMember, counted: &[CountedNote]) -> Option<Finding> {
+    let notes: Vec<_> = counted.iter().filter(|note| note.kind == NoteKind::FewerSamples).collect();
+    let sequences =
+        |count: u64| if count == 1 { "1 sequence".to_owned() } else { format!("{count} sequences") };
+    let of_stream = |note: &&CountedNote| {
+        let name = member.streams().get(note.stream).map_or("", |info| info.name.as_str());
+        (name, note.count)
+    };
+    let message = match &notes[..] {
+        [] => return None,
+        [note] => {
+            let (name, count) = of_stream(note);
+            format!("In {} '{name}' has fewer samples than the sequence has lines", sequences(count))
+        }
+        _ => {
+            let list = notes.iter().map(of_stream);
+            let list: Vec<String> =
+                list.map(|(name, count)| format!("'{name}' in {}", sequences(count))).collect();
+            format!("Streams have fewer samples than a sequence has lines: {}", list.join(", "))
+        }
+    };
+    let detail = "That is right for one label for a whole sequence, or for streams with lengths of their own. If each line is to have its \
+                  sample, add the missing ones: they are not filled up, and later samples move up.";
+    let mut first = notes.iter().min_by_key(|note| note.first.offset)?.first.clone();
+    if notes.len() > 1 {
+        first.stream = None;
+    }
+    let message = message + "; the first is here.";
+    Some(Finding::new(Severity::Note, message).with_detail(detail).located(first))
 }
 
 /// Returns a suspicious property that all samples of a stream share, and its fix.
