@@ -40,6 +40,16 @@ pub enum Failure {
     Output(io::Error),
 }
 
+impl Failure {
+    /// Turns it into an error of the library.
+    pub fn into_error(self) -> cntk_reader::Error {
+        match self {
+            Failure::Library(error) => error,
+            other => cntk_reader::Error::data(other.to_string()),
+        }
+    }
+}
+
 impl From<cntk_reader::Error> for Failure {
     fn from(error: cntk_reader::Error) -> Failure {
         Failure::Library(error)

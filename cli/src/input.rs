@@ -235,11 +235,14 @@ fn explained(error: Error, paths: &[PathBuf]) -> Result<Failure, Failure> {
 
 /// Returns the error for a table or alike, which only some commands read.
 fn to_be_converted(path: &Path) -> Result<Option<Failure>, Failure> {
-    let Some(Kind::Records(format)) = import::kind_of(path)? else { return Ok(None) };
+    let what = match import::kind_of(path)? {
+        Some(Kind::Records(format)) => import::describe(format),
+        Some(Kind::Columns(container)) => container.describe(),
+        _ => return Ok(None),
+    };
     let text = address::text_of(path);
     Ok(Some(Failure::Data(format!(
-        "'{text}' is {}, which only convert, info and head read. Convert it first: cntk-reader convert {text} NEW.ctf",
-        import::describe(format)
+        "'{text}' is {what}, which only convert, info and head read. Convert it first: cntk-reader convert {text} NEW.ctf"
     ))))
 }
 

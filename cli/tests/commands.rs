@@ -105,7 +105,10 @@ fn class_arrays_become_sparse_streams() {
     let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--stream", "yy"]);
     assert!(code == 2 && errors.contains("There is no stream 'yy'. The data have 'y'"), "{errors}");
     let (code, _, errors) = run(folder, &["convert", "y.ctf", "y.cbf", "--one-hot", "y=5"]);
-    assert!(code == 2 && errors.contains("--one-hot is for NumPy arrays, Arrow and Parquet files"), "{errors}");
+    assert!(
+        code == 2 && errors.contains("--one-hot is for NumPy arrays, Arrow and Parquet files"),
+        "{errors}"
+    );
 }
 
 #[test]

@@ -105,7 +105,10 @@ pub fn write(
     drop(data);
     let mut output = sink.finish().map_err(failed)?;
     if verify {
-        let found = Digest::of(&mut open(&output.readable_path()?, container, &ColumnOptions::default())?)?;
+        let found = output.read_again(|readable| {
+            let again = open(readable, container, &ColumnOptions::default());
+            Digest::of(&mut again.map_err(Failure::into_error)?)
+        })?;
         if found != written {
             let error = Error::data("The output differs from the data.");
             let detail = format!(

@@ -125,7 +125,7 @@ impl Output {
 
     /// Returns a path by which this process can read the output. Users do not know it: errors must
     /// not show it.
-    pub fn readable_path(&mut self) -> Result<String> {
+    fn readable_path(&mut self) -> Result<String> {
         self.end_packing()?;
         self.flush()?;
         Ok(self.file.readable_path())
