@@ -373,7 +373,7 @@ def _described(value: object) -> str:
 
 def loaded(user: UserDeserializer, chunk: int, streams: Streams) -> tuple[tuple[Any, Any], ...]:
     """Returns the data of a chunk for each stream: see :func:`_part`."""
-    data = user.get_chunk(chunk)
+    data: object = user.get_chunk(chunk)
     if not isinstance(data, Mapping):
         example = ", ".join(f"{name!r}: array" for name in streams)
         raise TypeError(
