@@ -175,15 +175,15 @@ impl Builder {
         self
     }
 
-    /// Adds your own deserializer. `name` is its `type` in a configuration and its name in
-    /// messages.
+    /// Adds your own deserializer. `name` is its `type` in a configuration, and its name
+    /// in messages about several deserializers.
     pub fn deserializer(mut self, name: &str, deserializer: impl UserDeserializer + 'static) -> Builder {
         self.added.push(AddedDeserializer::User(name.to_owned(), Arc::new(deserializer)));
         self
     }
 
     /// Adds your own transform. `name` is the `type` of its element of `transforms` in a
-    /// configuration, without a `module`, and its name in messages.
+    /// configuration, without a `module`.
     pub fn transform(mut self, name: &str, transform: impl UserTransform + 'static) -> Builder {
         self.transforms.push((name.to_owned(), Arc::new(transform)));
         self

@@ -40,6 +40,7 @@ pub enum Failure {
     Output(io::Error),
 }
 
+#[cfg(feature = "arrow")]
 impl Failure {
     /// Turns it into an error of the library.
     pub fn into_error(self) -> cntk_reader::Error {

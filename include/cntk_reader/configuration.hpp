@@ -68,7 +68,8 @@ struct ReaderOptions {
   /// Type of the values, kFloat or kDouble (`precision`; default: kFloat). Other types are set for
   /// each stream, with Element of its deserializer.
   std::optional<ElementType> precision = {};
-  /// Number of invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
+  /// Number of invalid sequences that are tolerated (`maxErrors` of the reader; default: 0). Errors
+  /// in text count against CtfDeserializer::MaxErrors instead.
   std::optional<std::uint32_t> max_errors = {};
   /// Makes random image transforms depend only on their seed, the sweep and the sequence
   /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends

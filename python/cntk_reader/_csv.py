@@ -11,6 +11,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Union
 
@@ -38,6 +39,8 @@ _OPTIONS = (
     "chunk_size",
 )
 
+#: The beginning of a line in CNTK's text format: an id, or none, and a sample.
+_CTF = re.compile(r"\s*\d*\s*\|[A-Za-z_]\w* [-+.\d]")
 #: Fields that are parsed at once.
 _BLOCK = 1 << 16
 #: NumPy parses plain numbers three times as fast as Python, from version 1.23 on.
@@ -165,12 +168,15 @@ class _File:
         if delimiter is not None and len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
         with open(path, "rb") as binary:
-            start = binary.read(4)
+            start = binary.read(512)
         if start.startswith((b"PK\x03\x04", b"PAR1")) or start[:2] == b"\x1f\x8b" and not path.endswith(".gz"):
             raise ValueError(
                 f"{path}: this is a binary file, not a CSV file. Save an Excel file as CSV, read a Parquet file with from_table, and give "
                 "a file compressed by gzip a name that ends in .gz."
             )
+        has_wide_characters = "16" in encoding or "32" in encoding or start.startswith((b"\xff\xfe", b"\xfe\xff"))
+        if b"\0" in start and start[:2] != b"\x1f\x8b" and not has_wide_characters:
+            raise ValueError(f"{path}: this is a binary file, which begins with {start[:8]!r}, not a CSV file.")
         with self._opened() as text:
             try:
                 self.first = next((line for line in text if line.strip()), "")
@@ -180,6 +186,11 @@ class _File:
                 raise ValueError(f"{path}: {error}.") from None
         if not self.first:
             raise ValueError(f"{path}: the file is empty, but a line of column names was expected.")
+        if _CTF.match(self.first):
+            raise ValueError(
+                f"{path}, line 1: this looks like a text file in CNTK's format, {_short(self.first.strip())!r}, not like a CSV file. "
+                "Read it with CTFDeserializer."
+            )
         self.delimiter = delimiter or max(
             _DELIMITERS, key=lambda one: len(next(csv.reader([self.first], delimiter=one)))
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +156,16 @@ else:
     _Minibatch = object
 
 
+def _scipy_sparse() -> Any:
+    """Returns scipy.sparse, which the package does not require."""
+    try:
+        import scipy.sparse
+    except ModuleNotFoundError as error:
+        message = "SciPy's matrices need SciPy: pip install scipy. Without it, use .sparse, .indices() or .padded()."
+        raise ModuleNotFoundError(message, name=error.name) from None
+    return scipy.sparse
+
+
 @_extends(StreamMinibatch)
 class _StreamExtension(_Stream):
     """Methods of :class:`StreamMinibatch` that use other libraries."""
@@ -173,8 +183,7 @@ class _StreamExtension(_Stream):
         return self._matrix(*self.sparse[:3])
 
     def _matrix(self, values: Values, indices: npt.NDArray[np.int32], starts: npt.NDArray[np.int32]) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
+        csr_matrix = _scipy_sparse().csr_matrix
         shape = (len(starts) - 1, self.info.sample_size)
         return csr_matrix((values, indices, starts), shape=shape, copy=False)
 
@@ -183,8 +192,7 @@ class _StreamExtension(_Stream):
 
         Its shape is (steps * lanes, values of a sample).
         """
-        from scipy.sparse import csr_array
-
+        csr_array = _scipy_sparse().csr_array
         data, indices, indptr, shape = self.sparse
         return csr_array((data, indices, indptr), shape=shape, copy=False)
 

@@ -214,6 +214,11 @@ class MinibatchSource(OpenReader):
         ``transforms`` users' transforms. ``reader`` chooses one of several readers of the text by
         the path of its keys: ``"train.reader"``.
         """
+        if "=" not in text and "\n" not in text.strip() and text.strip():
+            raise ValueError(
+                f"from_text takes the text of a configuration, name = value, not {text!r}. To read a file with one, call "
+                "MinibatchSource.from_file."
+            )
         for kind, given in ((UserDeserializer, users), (Transform, transforms)):
             for name, user in (given or {}).items():
                 if not isinstance(user, kind):

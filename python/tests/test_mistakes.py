@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cntk_reader.cntk as cntk_io
 import numpy as np
 from cntk_reader import (
     CBFDeserializer,
@@ -132,6 +133,7 @@ class Mistakes(unittest.TestCase):
         self.says(closed.next_minibatch, "The source is closed", "source.reopen()")
         self.says(lambda: self.source().load_state_dict({"layer.weight": 1}), "no state of a reader", "state_dict()")
         self.says(lambda: self.source().load_state_dict(b"abc"), "checkpoint")
+        self.says(lambda: MinibatchSource.from_text("train.cntk"), "MinibatchSource.from_file")
 
     def test_files(self) -> None:
         def read(data: Any) -> object:
@@ -153,6 +155,22 @@ class Mistakes(unittest.TestCase):
             "below 2^64",
         )
 
+    def test_one_name_in_two_deserializers(self) -> None:
+        second = self.written("second.ctf", TEXT)
+        streams = StreamDefs(x=StreamDef(shape=3))
+        self.says(
+            lambda: MinibatchSource([CTFDeserializer(self.path, streams), CTFDeserializer(second, streams)]),
+            f"'{self.path}' and '{second}', have a stream with the name 'x'",
+            "give its name in the file as 'field'",
+        )
+
+    def test_state_that_is_a_text(self) -> None:
+        source = cntk_io.MinibatchSource(
+            cntk_io.CTFDeserializer(str(self.path), cntk_io.StreamDefs(x=cntk_io.StreamDef(field="x", shape=3)))
+        )
+        self.addCleanup(source.close)
+        self.says(lambda: source.restore_from_checkpoint("abc"), "'abc'")  # type: ignore[arg-type]
+
     def test_parts_of_a_data_set_are_not_classes(self) -> None:
         for part in ("train", "test"):
             (self.folder / "pictures" / part / "cat").mkdir(parents=True)
@@ -165,6 +183,9 @@ class Mistakes(unittest.TestCase):
         table = self.written("a.csv", "a,b\n1,x\n2,y\n")
         self.says(lambda: from_csv(table, features=["a", "c"]), "There is no column 'c'", "a, b")
         self.says(lambda: from_csv(table, features=["a", "b"]), "The column 'b' has texts")
+        picture = self.written("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\r")
+        self.says(lambda: from_csv(picture, x="a"), "this is a binary file", unwanted="encoding")
+        self.says(lambda: from_csv(self.path, x="x"), "a text file in CNTK's format", "CTFDeserializer")
         self.says(lambda: from_arrays(x=[[1, 2], [3]]), "np.concatenate")
         self.says(lambda: from_arrays(x=np.array(["a"])), "np.unique")
         self.says(lambda: from_arrays(x=np.ones((3, 2)), y=np.ones((4, 1))), "'x' has 3, 'y' has 4")

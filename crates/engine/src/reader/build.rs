@@ -145,7 +145,11 @@ pub fn compose(
 ) -> Result<AnyDeserializer> {
     corpus.shrink();
     let streams: Vec<_> = opened.iter().flat_map(|one| one.source().streams().to_vec()).collect();
-    check_names(&streams)?;
+    let named = opened
+        .iter()
+        .zip(&options.deserializers)
+        .flat_map(|(one, format)| one.source().streams().iter().map(|stream| (format.name(), stream)));
+    check_names(&named.collect::<Vec<_>>())?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
     if opened.len() > 1 {
         return Ok(AnyDeserializer::Known(join(options, opened, corpus, pool)?));

@@ -34,6 +34,7 @@ use cntk_reader_core::format::{
     Loading, SequenceFacts, SourceFacts, SourceMemory, by_blocks,
 };
 use cntk_reader_core::message::names::Distinct;
+use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
 use cntk_reader_core::{Error, ErrorKind, Result};
@@ -142,11 +143,20 @@ impl Bundle {
     }
 }
 
-/// Rejects duplicate stream names, with CNTK's message.
-pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
+/// Rejects duplicate stream names, with CNTK's message. Each stream comes with the name of its
+/// deserializer.
+pub fn check_names(streams: &[(&str, &StreamInfo)]) -> Result<()> {
     let mut names = Distinct::default();
-    for stream in streams {
+    for (place, (second, stream)) in streams.iter().enumerate() {
         if names.add(&stream.name).is_some() {
+            let is_first = |(_, other): &&(&str, &StreamInfo)| other.name == stream.name;
+            let first = streams[..place].iter().find(is_first).map_or(*second, |(name, _)| name);
+            let found = format!(
+                "Two deserializers, '{}' and '{}', have a stream with the name '{}'.",
+                quoted(first.as_bytes()),
+                quoted(second.as_bytes()),
+                stream.name
+            );
             let message = format!(
                 "Two streams with the same name '{}' have been found. Please rename the duplicate.",
                 stream.name
@@ -156,7 +166,12 @@ pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
                           data set, name them all in one deserializer, as a list (‹several_files›) or as a \
                           pattern ('*.ctf'). Otherwise rename one of the streams, \
                           and give its name in the file as ‹alias›.";
-            return Err(error.with_detail(detail).in_stream(&stream.name));
+            return Err(error
+                .as_cntk()
+                .with_detail(found)
+                .with_detail(detail)
+                .in_file(second)
+                .in_stream(&stream.name));
         }
     }
     Ok(())
