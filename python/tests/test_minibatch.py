@@ -158,7 +158,7 @@ class Forms(Test):
             error = caught.exception
             self.assertIn(found, error.message)
             self.assertIn("not one-hot", error.message)
-            self.assertIn("The stream is dense" if name == "x" else "Use the sparse or dense values", error.detail)
+            self.assertIn("The stream is dense" if name != "s" else "Use the sparse or dense values", error.detail)
             self.assertEqual((error.stream, error.key), (name, "0"))
         doubled = self.read(content="|w 3:2\n", streams=StreamDefs(w=STREAMS["w"]))
         with self.assertRaisesRegex(ReaderValueError, "it has the value 2"):

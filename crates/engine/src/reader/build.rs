@@ -23,6 +23,7 @@ use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::written::Written;
 use cntk_reader_core::{Error, ErrorKind, Result};
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 /// Extensions from outside the library, and how to open a reader.
@@ -145,11 +146,9 @@ pub fn compose(
 ) -> Result<AnyDeserializer> {
     corpus.shrink();
     let streams: Vec<_> = opened.iter().flat_map(|one| one.source().streams().to_vec()).collect();
-    let named = opened
-        .iter()
-        .zip(&options.deserializers)
-        .flat_map(|(one, format)| one.source().streams().iter().map(|stream| (format.name(), stream)));
-    check_names(&named.collect::<Vec<_>>())?;
+    let owners = opened.iter().zip(&options.deserializers);
+    let owners = owners.flat_map(|(one, format)| repeat_n(format.name(), one.source().streams().len()));
+    check_names(&owners.zip(&streams).collect::<Vec<_>>())?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
     if opened.len() > 1 {
         return Ok(AnyDeserializer::Known(join(options, opened, corpus, pool)?));
