@@ -281,3 +281,21 @@ fn streams_with_fewer_samples_than_lines_are_one_note() {
     assert_eq!(said.matches("fewer samples").count(), 1, "{said}");
     assert!(said.contains("'y' in 2 sequences, 'z' in 1 sequence; the first is here"), "{said}");
 }
+
+#[test]
+fn one_stream_in_two_deserializers_is_found_by_validate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.ctf", GOOD);
+    write(folder.path(), "b.ctf", GOOD);
+    let one = |file: &str| {
+        format!(
+            "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{file}\" ; \
+             input = [ x = [ dim = 2 ; format = \"dense\" ] ] ]"
+        )
+    };
+    write(folder.path(), "two.cntk", format!("deserializers = ( {} : {} )", one("a.ctf"), one("b.ctf")));
+    let (code, out, err) = run(folder.path(), &["validate", "two.cntk"]);
+    let text = out + &err;
+    assert!(code == 1 && text.contains("'a.ctf' and 'b.ctf', have a stream with the name 'x'"), "{text}");
+    assert!(text.contains("b.ctf::::"), "{text}");
+}

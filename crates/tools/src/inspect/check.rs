@@ -132,7 +132,10 @@ impl Inspector {
             notes: Vec::new(),
             with_errors: HashSet::new(),
         };
-        let streams: Vec<_> = self.members().iter().flat_map(InspectedMember::streams).cloned().collect();
+        let streams = self.members().iter();
+        let streams: Vec<_> = streams
+            .flat_map(|member| member.streams().iter().map(|stream| (member.name(), stream)))
+            .collect();
         if let Err(error) = check_names(&streams) {
             run.report([Finding::from(error)]);
         }
