@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cntk_reader import CTFDeserializer, MinibatchSource, ReaderError, StreamDef, StreamDefs
 from harness import reading
 from harness.case import Case, Difference
-from harness.trace import Batch, Event, Sample, Sequence, dense, first_difference
+from harness.trace import Batch, Event, Sample, Sequence, dense, first_difference, sparse
 from rules import ctf, order, truncated
 
 from models.data import Limits, Order
@@ -90,6 +90,16 @@ class _Data:
             return [np.array(values, _FLOAT) for values in made]
         return [_summed(entries, self.dims[name]) for entries in made]
 
+    def expected(self, name: str, number: int, expands: bool) -> Sequence:
+        """Returns the samples of a sequence as truncated minibatches deliver them: dense if
+        ``expands``."""
+        if expands or name == "dense":
+            return [dense(row, _FLOAT) for row in self.samples(name, number)]
+        return [
+            sparse([place for place, _ in entries], [value for _, value in entries], _FLOAT)
+            for entries in self.sequences[name][number]
+        ]
+
     def chunks(self) -> order.Chunks:
         """Returns the chunks of the file."""
         chunks = ctf.chunks(ctf.index(self.text, None, False), self.chunk_size)
@@ -106,13 +116,16 @@ def _truncated(case: Case) -> None:
     rank = rng.randrange(workers)
     size = steps * workers + rng.randint(0, 5 * steps)
     splice = rng.randrange(steps) if rng.random() < 0.3 else 0
+    # As in CNTK: sparse streams become dense.
+    expands = rng.random() < 0.5
     case.facts.update(
         order=str(how), limits=str(limits), steps=steps, workers=workers, rank=rank, size=size,
-        right_splice=splice,
+        right_splice=splice, expands=expands,
     )  # fmt: skip
     settings: dict[str, Any] = {**how.settings(), **limits.settings()}
+    settings["options"] = {**settings.get("options", {}), "expandSparse": expands}
     if splice:
-        settings["options"] = {**settings.get("options", {}), "rightSplice": splice}
+        settings["options"]["rightSplice"] = splice
     timeline = how.timeline(corpus.chunks(), limits.epoch(total), workers, rank)
     packer = truncated.Packer(timeline, size, steps, splice)
     want: list[Event] = []
@@ -122,10 +135,7 @@ def _truncated(case: Case) -> None:
             want.append(Batch([], {}, cut.end_of_sweep, cut.end_of_epoch, timeline.position))
             break
         streams: dict[str, list[Sequence]] = {
-            name: [
-                [dense(row, _FLOAT) for row in corpus.samples(name, one.number)[one.begin : one.end]]
-                for one in cut.pieces
-            ]
+            name: [corpus.expected(name, one.number, expands)[one.begin : one.end] for one in cut.pieces]
             for name in sorted(corpus.dims)
         }
         keys = [str(one.number) for one in cut.pieces]
