@@ -243,8 +243,8 @@ impl<'m> MinibatchStream<'m> {
     /// `values[offsets[i]..offsets[i + 1]]`, and `indices` has their positions in the sample at the
     /// same range. Gaps are empty.
     ///
-    /// `T` is `f32`, or `f64` if the reader's precision is double. Any other type, or a dense
-    /// stream, is an error.
+    /// `T` is the type of the stream's values: `f32`, or `f64` if the reader's precision is double,
+    /// unless the stream declares another one. Any other type, or a dense stream, is an error.
     pub fn sparse<T: Element>(&self) -> Result<SparseColumns<'m, T>> {
         self.check(Storage::SparseCsc, T::TYPE)?;
         let Some(packed) = self.packed else {
