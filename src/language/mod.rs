@@ -96,6 +96,9 @@ impl Config {
     /// current directory. In messages its root is called `global`, as in CNTK.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
+        if path.as_os_str().is_empty() {
+            return Err(Error::argument("The path of the configuration file is empty."));
+        }
         let shown = path.display().to_string();
         let section =
             Section::parse_natively("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;

@@ -134,7 +134,14 @@ impl cntk_reader_source {
             [true, false, true] => {
                 // SAFETY: `file` is not NULL, so it has `file_length` bytes or ends with a NUL, by
                 // this function's contract.
-                Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
+                let path = unsafe { text::bytes(self.file, self.file_length, "file") }?;
+                if self.file_length == 0 {
+                    return Err(Error::argument("'file_length' of the source is 0.").with_detail(
+                        "Expected the length of 'file', or CNTK_READER_NUL_TERMINATED, which \
+                         CNTK_READER_SOURCE_INIT sets.",
+                    ));
+                }
+                Config::from_file(to_path(path)?)
             }
             [true, true, false] => {
                 // SAFETY: `options` is not NULL, so it is a handle, by this function's contract.
@@ -295,6 +302,10 @@ mod tests {
         let released = of(cntk_reader_source { options, ..source });
         let expected = "The member 'options' of cntk_reader_source is a released cntk_reader_options.";
         assert!(released.starts_with(expected), "{released}");
+        let zeroed = of(cntk_reader_source { file: c"a.cntk".as_ptr(), file_length: 0, ..source });
+        assert!(zeroed.starts_with("'file_length' of the source is 0."), "{zeroed}");
+        let empty = of(cntk_reader_source { file: c"".as_ptr(), ..source });
+        assert!(empty.contains("path of the configuration file is empty"), "{empty}");
         let unknown = front_end(4).expect_err("no front end").to_string();
         assert!(unknown.contains("4 is not a cntk_reader_front_end"), "{unknown}");
     }
