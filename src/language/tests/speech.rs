@@ -497,8 +497,7 @@ fn class_ids_of_kaldi_and_labels() {
     let error = labels("ids = int32 ; dim = 65536").unwrap_err();
     assert_eq!(error.location().column, Some(234));
     let error = labels("labelDin = 3").unwrap_err();
-    let detail =
-        "'deserializers[1]:input:l' has no 'labelDim'. 'labelDin' has no effect. Did you mean 'labelDim'?";
+    let detail = "'deserializers[1]:input:l' has no 'labelDim'. Set 'labelDim' to the number of classes. 'labelDin' has no effect. Did you mean 'labelDim'?";
     assert_eq!(error.detail(), detail);
 }
 

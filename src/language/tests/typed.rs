@@ -451,12 +451,18 @@ fn single_file_readers_take_no_other_deserializers() {
 fn streams_with_equal_names_are_refused() {
     let message = |values: Result<Values>| values.expect_err("must be refused").message().to_owned();
     let ctf = || CtfDeserializer::new("train.ctf");
-    for (values, names) in [
-        (ctf().sparse("a", 3).sparse("a", 4).values(), ["a", "a"]),
-        (ctf().dense("a", 3).dense("b", 3).sparse("A", 4).values(), ["a", "A"]),
-        (CbfDeserializer::new("train.cbf").rename("q", "x").rename("q", "y").values(), ["q", "q"]),
+    for (values, expected) in [
+        (ctf().sparse("a", 3).sparse("a", 4).values(), "Two streams have the name 'a'."),
+        (
+            ctf().dense("a", 3).dense("b", 3).sparse("A", 4).values(),
+            "Two streams have the names 'a' and 'A'.",
+        ),
+        (
+            CbfDeserializer::new("train.cbf").rename("q", "x").rename("q", "y").values(),
+            "Two streams have the name 'q'.",
+        ),
     ] {
-        assert_eq!(message(values), format!("Two streams have the names '{}' and '{}'.", names[0], names[1]));
+        assert_eq!(message(values), expected);
     }
 }
 
