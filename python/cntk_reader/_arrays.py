@@ -364,7 +364,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     #: By stream, the values that its numbers stand for: see :func:`from_csv` and
     #: :func:`from_table`.
-    categories: dict[str, list[Any]]
+    categories: Mapping[str, Sequence[object]]
     #: Whether float64 was asked for, and does not follow the source's precision.
     keeps_types = False
 

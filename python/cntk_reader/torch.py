@@ -252,7 +252,7 @@ class Dataset(IterableDataset[Item]):
         return "several processes share the data, each at its own pace. With lockstep=True it is known."
 
     @explained("dataset.loader(num_workers=2)", num_workers=WHOLE, pin_memory=Maybe(FLAG))
-    def loader(self, num_workers: int = 0, *, pin_memory: bool | None = None, **options: Any) -> DataLoader[Item]:
+    def loader(self, num_workers: int = 0, *, pin_memory: bool | None = None, **options: object) -> DataLoader[Item]:
         """Returns a DataLoader whose items are this dataset's minibatches.
 
         Workers persist from epoch to epoch. ``pin_memory`` is on by default with workers and a GPU.
@@ -267,7 +267,8 @@ class Dataset(IterableDataset[Item]):
         if pin_memory is None:
             pin_memory = num_workers > 0 and torch.cuda.is_available()
         options.setdefault("persistent_workers", num_workers > 0)
-        return _Loader(self, batch_size=None, num_workers=num_workers, pin_memory=pin_memory, **options)
+        others = cast("dict[str, Any]", options)
+        return _Loader(self, batch_size=None, num_workers=num_workers, pin_memory=pin_memory, **others)
 
     @property
     def source(self) -> MinibatchSource:
