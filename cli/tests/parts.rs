@@ -302,7 +302,7 @@ fn run_script(folder: &Path, search: &str, script: &str) -> String {
     said
 }
 
-/// Checks that the merged report is that of the whole.
+/// Checks that the merged report equals the report of the whole.
 fn check_merged(folder: &Path, said: &str, parts: usize) {
     let (_, whole, _) = run(folder, &["convert", "train.cntk", "whole.cbf"]);
     let digest = whole.split("digest ").nth(1).and_then(|rest| rest.split(',').next()).expect("a digest");

@@ -14,7 +14,7 @@ from pathlib import Path
 import ray
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/tool.md"
-#: The program's number of parts, and that of the test.
+#: The number of parts in the program, and in the test.
 PARTS = ("parts, folder = 100,", "parts, folder = 4,")
 CONFIGURATION = """deserializers = ([ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader"
     file = "train.ctf" ; chunkSizeInBytes = 500 ; input = [ x = [ dim = 1 ; format = "dense" ] ] ])

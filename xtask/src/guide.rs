@@ -181,7 +181,7 @@ struct Shell<'a> {
     folder: PathBuf,
     /// `PATH`; begins with Python's folder, if there is a Python.
     path: OsString,
-    /// Whether Python has PyTorch, and the package is that of the checkout.
+    /// Whether Python has PyTorch and the checkout's package.
     with_torch: bool,
 }
 

@@ -13,8 +13,8 @@
 //! several dimensions carries its shape. A Parquet file has the same fields, because Arrow's schema
 //! is part of its metadata.
 //!
-//! With the feature `arrow`, `file` reads record batches of both containers, `check` and `pages` find
-//! damage, `types` says which columns are streams, `read` makes sequences of them, `values` takes
+//! With the feature `arrow`, `file` reads record batches of both containers, `check` and `pages`
+//! find damage, `types` says which columns are streams, `read` makes sequences of them, `values` takes
 //! their values, and `write` writes both containers. Without it, `missing` names the feature.
 
 #[cfg(feature = "arrow")]
@@ -76,7 +76,7 @@ impl Container {
         }
     }
 
-    /// What it calls a group of rows that are stored together.
+    /// The name of a group of rows that are stored together.
     pub fn group(self) -> &'static str {
         match self {
             Container::Arrow => "record batch",
@@ -100,7 +100,7 @@ pub struct ColumnOptions {
     pub sample: Option<u64>,
 }
 
-/// What is in a file of columns.
+/// The content of a file of columns.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only readers make them"))]
 pub struct Outline {
@@ -124,7 +124,7 @@ pub struct ColumnOutline {
     pub role: Role,
 }
 
-/// What `convert` does with a column.
+/// The use that `convert` makes of a column.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only readers make them"))]
 pub enum Role {

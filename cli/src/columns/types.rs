@@ -4,7 +4,7 @@ use super::{DIM, INDICES, SHAPE, VALUES};
 use arrow_schema::{DataType, Field, Fields};
 use cntk_reader::{ElementType, Error, Result, StreamInfo};
 
-/// What becomes of a column.
+/// The stream that a column becomes.
 pub struct Description {
     /// The stream. The dimension of a sparse stream is 0 if only its indices tell it.
     pub info: StreamInfo,
