@@ -110,7 +110,7 @@ TEST_F(MovedTest, MinibatchWithoutAShare) {
   cr::Reader reader = cr::Reader::Open(options, cr::CtfDeserializer(Write("a.ctf", Lines(8))).Dense("x", 2));
   cr::EpochConfiguration epoch = Sweep(2);
   epoch.workers = 2;
-  epoch.rank = 1;  // The only chunk is that of rank 0.
+  epoch.rank = 1;  // Rank 0 gets the only chunk.
   reader.StartEpoch(epoch);
   const std::optional<cr::Minibatch> step = reader.NextStep();
   ASSERT_TRUE(step && !*step && !step->EndOfEpoch());

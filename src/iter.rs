@@ -18,8 +18,9 @@ use std::time::Duration;
 /// that could not be delivered; in text, these are all sequences of the chunk with the error. The
 /// iterator ends after errors that no later read can recover from ([`ErrorKind::State`],
 /// [`ErrorKind::Internal`]), and after a file that could not be read or a lack of memory
-/// ([`ErrorKind::Io`], [`ErrorKind::Memory`]); after such an error [`Reader::rest_of_epoch`] retries
-/// the minibatch that failed. A missing file is not retried: the next minibatch continues past it.
+/// ([`ErrorKind::Io`], [`ErrorKind::Memory`]); after such an error [`Reader::rest_of_epoch`]
+/// retries the minibatch that failed. A missing file is not retried: the next minibatch continues
+/// past it.
 ///
 /// Dropping it leaves the reader at its position, and [`Reader::rest_of_epoch`] continues from
 /// there.

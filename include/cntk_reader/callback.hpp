@@ -79,7 +79,7 @@ void RunQuietly(Body&& body) noexcept {
 
 /// Returns the result of a method of a user-defined object that is called outside of a callback,
 /// when the object is given to a reader. An exception becomes an Error of kind kUser, like one in a
-/// callback, in which the exception is nested. `method` and `name` are those of the object.
+/// callback, in which the exception is nested. `method` and `name` identify the failed call.
 template <typename Body>
 auto CallUser(const char* method, const std::string& name, Body&& body) {
   const auto fail = [&](std::string text) {

@@ -338,7 +338,7 @@ class Reader {
   }
 
   /// Starts an epoch, at its first sample. Required before the first minibatch, except after
-  /// RestoreCheckpoint, whose position it would drop, as it drops that of SetState.
+  /// RestoreCheckpoint. It drops a position that RestoreCheckpoint or SetState has restored.
   void StartEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = Raw(epoch);
     detail::Call(cntk_reader_epoch_start, Handle(), &raw);

@@ -42,8 +42,8 @@ class SequenceMatcher {
 /// A user-defined deserializer. Chunks are loaded on the library's threads, one at a time unless
 /// IsThreadSafe. An exception is reported by the call that needs the data, as an Error of kind
 /// kUser whose message is the exception's text, followed by the method or the chunk that failed.
-/// The call that opens the reader reports those of the methods without a chunk, in which the
-/// exception is also nested (std::rethrow_if_nested).
+/// Exceptions of methods that are not called for a chunk are reported while the reader is opened;
+/// they are also nested in the Error (std::rethrow_if_nested).
 ///
 /// Three methods are required. The others determine the features:
 /// - GetSequences: sequences are known in advance, which enables the full randomizer, one timeline

@@ -390,7 +390,7 @@ class _Parser:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the column has numbers in the usual notation, as far as it is known."""
+        """Whether the column is known to have numbers in the usual notation."""
         return self.is_text is False and self.decimal == "."
 
     def add_numbers(self, values: npt.NDArray[np.float64], block: _Block) -> None:

@@ -54,8 +54,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     run(works)
 }
 
-/// Runs the tests of the command-line tool; in the long form also those of the tool without Arrow
-/// and Parquet, which the wheel has.
+/// Runs the tests of the command-line tool; in the long form also without Arrow and Parquet, as the
+/// wheel has it.
 pub fn tool(project: &Project) -> Result<Tally> {
     let mut works = programs(project, |program| program.folder == project.path(TOOL))?;
     if project.long {

@@ -14,8 +14,8 @@
 //! is part of its metadata.
 //!
 //! With the feature `arrow`, `file` reads record batches of both containers, `check` and `pages`
-//! find damage, `types` says which columns are streams, `read` makes sequences of them, `values` takes
-//! their values, and `write` writes both containers. Without it, `missing` names the feature.
+//! find damage, `types` says which columns are streams, `read` makes sequences of them, `values`
+//! takes their values, and `write` writes both containers. Without it, `missing` names the feature.
 
 #[cfg(feature = "arrow")]
 mod check;

@@ -1,4 +1,4 @@
-//! Which types of columns become streams, and the messages for those that do not.
+//! Maps the types of columns to streams, and refuses unsupported types.
 
 use super::{DIM, INDICES, SHAPE, VALUES};
 use arrow_schema::{DataType, Field, Fields};

@@ -25,10 +25,10 @@ use std::time::Instant;
 /// Convert data from one format to another
 ///
 /// Reads anything that a configuration reads, text files (ctf), binary files (cbf), NumPy arrays
-/// (npy, npz), Arrow and Parquet files, and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit and
-/// CoNLL, whose streams it infers and shows; writes text files, binary files, NumPy arrays, Arrow
-/// and Parquet files, text and binary files also compressed with zstd. A folder of images becomes a
-/// map. Speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them
+/// (npy, npz), Arrow and Parquet files, and tables (csv, tsv), JSON lines, LIBSVM, Vowpal Wabbit
+/// and CoNLL, whose streams it infers and shows; writes text files, binary files, NumPy arrays,
+/// Arrow and Parquet files, text and binary files also compressed with zstd. A folder of images
+/// becomes a map. Speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them
 /// to npz. Except for speech formats and maps, the output is read back and its digest is compared
 /// with the input's before it gets its name. An interrupted conversion leaves nothing behind.
 #[derive(Debug, clap::Args)]

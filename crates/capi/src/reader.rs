@@ -43,7 +43,7 @@ pub(crate) struct OpenReader {
     pub(super) shared: Arc<ReaderShared>,
     members: Vec<[CString; 2]>,
     is_in_lockstep: bool,
-    /// Whether the reader stands in CNTK's place: then sizes are what CNTK makes of them.
+    /// Whether the reader replaces CNTK's own, whose rules for sizes then apply.
     is_hosted: bool,
     // Only ever locked by `try_lock`. A panic inside a call poisons it, which makes the handle
     // refuse further use.

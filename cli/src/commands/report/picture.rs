@@ -18,8 +18,8 @@ pub struct Picture {
     pub size: (usize, usize),
 }
 
-/// Returns a sample as a picture, if its shape is that of an image: width and height, before them
-/// or after them 1 or 3 channels.
+/// Returns a sample as a picture, if it has the shape of an image: width and height, and before or
+/// after them 1 or 3 channels.
 pub fn of(data: &SequenceData, sample: usize) -> Option<Picture> {
     // Distances between the channels of a pixel, and between pixels.
     let (width, height, channels, steps) = match *data.shape.as_slice() {

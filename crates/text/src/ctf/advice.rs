@@ -1,6 +1,7 @@
 //! Advice on failures, where it depends on more of the file than the parser sees.
 
-use super::parse::report::{Cause, Failure};
+use super::parse::cause::Cause;
+use super::parse::report::Failure;
 use super::parse::rules::{Rules, is_non_printable, is_value_delimiter};
 use cntk_reader_core::file::DataFile;
 use cntk_reader_core::format::recognize::FileFormat;

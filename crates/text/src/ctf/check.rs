@@ -6,10 +6,11 @@ use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice, unusual};
 use crate::ctf::MAX_ERRORS;
 use crate::ctf::index::SequenceSpan;
+use crate::ctf::parse::cause::Cause;
 use crate::ctf::parse::collect::Note;
 use crate::ctf::parse::fold::fold;
 use crate::ctf::parse::output::Column;
-use crate::ctf::parse::report::{Cause, Report};
+use crate::ctf::parse::report::Report;
 use crate::ctf::parse::rules::{StreamRule, ends_name};
 use cntk_reader_core::Result;
 use cntk_reader_core::error::Location;
@@ -220,8 +221,10 @@ impl TextFile {
         };
         let severity = if note.is_error { Severity::Error } else { Severity::Warning };
         let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);
-        let detail = if note.cause == Cause::EmptyStream { NEEDS_SAMPLE } else { note.cause.remedy() };
-        detail.clone_into(&mut finding.detail);
+        finding.detail = match note.cause {
+            Cause::EmptyStream => NEEDS_SAMPLE.to_owned(),
+            cause => cause.advice(),
+        };
         finding.location.offset = Some(offset);
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));

@@ -2,9 +2,10 @@
 //! and streams that are shorter than their sequences.
 
 use super::index::SequenceSpan;
+use super::parse::cause::Cause;
 use super::parse::exact;
 use super::parse::output::Output;
-use super::parse::report::{Cause, Context, Report};
+use super::parse::report::{Context, Report};
 use super::parse::rules::Rules;
 use cntk_reader_core::format::check::NoteKind;
 use cntk_reader_core::memory::compact::Value;

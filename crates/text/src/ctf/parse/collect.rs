@@ -1,6 +1,7 @@
 //! Notes of the parsers that a check collects, instead of messages and a limit of errors.
 
-use super::report::{Cause, Context};
+use super::cause::Cause;
+use super::report::Context;
 use super::rules::ends_name;
 use cntk_reader_core::limits::{LONGEST_NAME, MAX_NAMES};
 

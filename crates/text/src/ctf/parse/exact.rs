@@ -7,10 +7,11 @@
 //! "range's end". CNTK's messages call a line a row.
 
 use super::bad_id::BadId;
+use super::cause::{Cause, IN_LINE};
 use super::excerpt::Excerpt;
 use super::number;
 use super::output::{Output, ScratchVec};
-use super::report::{Cause, Context, IN_LINE, Report, Stop};
+use super::report::{Context, Report, Stop};
 use super::rules::{Rules, StreamRule, ends_name, is_non_printable, is_value_delimiter};
 use super::typed::{Stored, Typed};
 use crate::ctf::index::{SequenceSpan, is_space};

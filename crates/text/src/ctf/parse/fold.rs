@@ -1,8 +1,8 @@
 //! Folds the consequences of a mistake into it: a bad number makes its sequence lack a sample, and
 //! a line without samples makes it lack a line. A check reports the mistake alone.
 
+use super::cause::Cause;
 use super::collect::Note;
-use super::report::Cause;
 
 /// The part of a cause in a chain of notes about one sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,8 @@ fn fold_sequence(notes: &[Note], folded: &mut Vec<Note>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Context, IN_LINE};
+    use super::super::cause::IN_LINE;
+    use super::super::report::Context;
     use super::*;
 
     fn note(cause: Cause, is_error: bool, key: u64, stream: Option<usize>) -> Note {

@@ -1,7 +1,8 @@
 //! The causes of failures in words of this library, which name the options.
 
+use super::cause::{Cause, IN_LINE};
 use super::number::Flaw;
-use super::report::{Cause, IN_LINE, Shown};
+use super::report::Shown;
 
 /// Describes a cause in one sentence; `stream` is the name of its stream. `None` if CNTK has no
 /// words of its own for it.

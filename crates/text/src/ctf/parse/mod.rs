@@ -73,6 +73,7 @@
 
 pub(crate) mod bad_id;
 mod blocks;
+pub(crate) mod cause;
 pub(crate) mod collect;
 mod dense;
 pub(crate) mod exact;

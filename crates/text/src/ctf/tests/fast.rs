@@ -3,7 +3,7 @@
 
 use super::differential::STREAMS;
 use super::{Bits, FRONT, Fast, Output, PADDING, Report, Rules, SequenceSpan, rules, spans};
-use crate::ctf::parse::report::Cause;
+use crate::ctf::parse::cause::Cause;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::cpu::processor::Processor;
 use std::sync::Arc;

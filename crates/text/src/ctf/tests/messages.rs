@@ -4,8 +4,9 @@
 use super::log::LogLines;
 use super::{Report, SequenceSpan, Way, exact, parse, parse_spans, rules, spans};
 use crate::ctf::parse::bad_id::BadId;
+use crate::ctf::parse::cause::Cause;
 use crate::ctf::parse::output::Output;
-use crate::ctf::parse::report::{Cause, Context};
+use crate::ctf::parse::report::Context;
 use cntk_reader_core::corpus::Corpus;
 use cntk_reader_core::runtime::log::Level;
 use std::sync::Arc;

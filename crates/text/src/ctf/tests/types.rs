@@ -1,8 +1,8 @@
 //! Compares streams with their own types, and ids, with a simple parser that works on decimal text.
 
 use super::{Data, Way, parse, rules};
+use crate::ctf::parse::cause::Cause;
 use crate::ctf::parse::number::read;
-use crate::ctf::parse::report::Cause;
 use crate::ctf::parse::rules::Rules;
 use cntk_reader_core::cpu::processor::Processor;
 use cntk_reader_core::runtime::log::Logger;
