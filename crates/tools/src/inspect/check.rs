@@ -518,7 +518,7 @@ mod tests {
     fn all_errors_of_an_index_are_reported() {
         let large = "99999999999999999999999";
         let text = format!("1 |x 1\n{large} |x 2\n3 |x bad\n{large}1 |x 4\n");
-        let message = "Overflow while reading a numeric sequence id ".to_owned();
+        let message = "A sequence id is too large".to_owned();
         let expected = [2, 4].map(|line| (Some(line), Severity::Error, message.clone()));
         assert_eq!(found(&text, ReaderOptions::new(), 0), expected);
     }
