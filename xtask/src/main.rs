@@ -42,7 +42,7 @@ use anyhow::{Result, bail};
 use examples::demo;
 use lexopt::Parser;
 use lexopt::prelude::*;
-use packages::{BENCHES, ORACLE};
+use packages::{BENCHES, ORACLE, PACKAGING};
 use std::process::ExitCode;
 use tooling::cli::no_more;
 use tooling::console;
@@ -141,6 +141,8 @@ cargo xtask COMMAND [OPTIONS]
       --sdist              its sources instead, which pip builds with maturin and cargo
       --target aarch64     for this processor; needs Rust's standard library for it, and an emulator
       --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded
+  package KIND ...         builds packages of these kinds, installs them in an empty place and uses them there; without a kind,
+                           lists the kinds
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record
@@ -184,6 +186,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
         "trust" => trust::command(project, parser),
+        "package" => packages::instead(project, PACKAGING, &command, parser),
         "wheel" => wheel::command(project, parser),
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
         "api" => no_more(&mut parser).and_then(|()| api::command(project)),

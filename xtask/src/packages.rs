@@ -10,6 +10,8 @@ use tooling::run::Run;
 
 /// Comparisons with real CNTK and with its records.
 pub const ORACLE: &str = "cntk-reader-oracle";
+/// Packages of the library for its users' systems.
+pub const PACKAGING: &str = "cntk-reader-packaging";
 /// Measurements.
 pub const BENCHES: &str = "cntk-reader-benches";
 /// Returns the library's crates as arguments for cargo.
@@ -18,13 +20,14 @@ pub fn library() -> impl Iterator<Item = &'static str> {
 }
 
 /// All packages of the project's own commands: their unit tests are part of the step `rust`.
-pub const ALL: [&str; 7] = [
+pub const ALL: [&str; 8] = [
     "xtask",
     "cntk-reader-tooling",
     "cntk-reader-dropin",
     "cntk-reader-examples",
     "cntk-reader-fuzz-runs",
     ORACLE,
+    PACKAGING,
     BENCHES,
 ];
 

@@ -1,0 +1,89 @@
+//! `cargo xtask package KIND`: builds packages with the standard tool of each kind, installs them
+//! in an empty place, and uses them there as their users would.
+//!
+//! Each kind has a module with a function that builds its packages into target/packages/KIND and
+//! tries them. [`tools`] installs the tools.
+
+#[macro_use]
+extern crate tooling;
+
+mod tools;
+
+use anyhow::{Context, Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
+use std::path::PathBuf;
+use tooling::project::{Project, empty_folder};
+
+/// A kind of package.
+struct Kind {
+    /// Its name, and the name of its folder below target/packages.
+    name: &'static str,
+    /// Description of the packages, in lower case.
+    what: &'static str,
+    /// Builds the packages into an empty folder, installs them elsewhere, and tries them.
+    make: fn(&Project, &Packages) -> Result<Made>,
+}
+
+/// The folder of the packages of one kind.
+pub struct Packages {
+    folder: PathBuf,
+}
+
+/// The packages of one kind.
+pub struct Made {
+    /// The files to publish.
+    pub files: Vec<PathBuf>,
+    /// What was done with them, as one sentence for each trial.
+    pub trials: Vec<String>,
+}
+
+/// All kinds, in the order in which `all` builds them.
+const KINDS: &[Kind] = &[];
+
+/// Runs the command named by the first argument, which `cargo xtask` passes on.
+pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
+    let command = parser.value()?.string()?;
+    match command.as_str() {
+        "package" => package(project, parser),
+        unknown => bail!("There is no command '{unknown}'."),
+    }
+}
+
+/// `package [KIND ...]`: builds and tries packages of these kinds, or lists the kinds.
+fn package(project: &Project, mut parser: Parser) -> Result<()> {
+    let mut chosen = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(name) if name == "all" => chosen.extend(KINDS),
+            Value(name) => {
+                let kind = KINDS.iter().find(|kind| name == kind.name);
+                chosen.push(
+                    kind.with_context(|| format!("There is no kind '{}'.\n{}", name.display(), list()))?,
+                );
+            }
+            option => return Err(option.unexpected().into()),
+        }
+    }
+    if chosen.is_empty() {
+        bail!("Name the kinds of packages to build, or all:\n{}", list());
+    }
+    let project = Project { installs: true, ..project.clone() };
+    for kind in chosen {
+        say!("{}: {}", kind.name, kind.what);
+        let folder = project.target.join("packages").join(kind.name);
+        empty_folder(&folder)?;
+        let made = (kind.make)(&project, &Packages { folder })?;
+        for file in &made.files {
+            say!("      {} ({:.1} MB)", file.display(), std::fs::metadata(file)?.len() as f64 / 1e6);
+        }
+        for trial in &made.trials {
+            say!("      {trial}");
+        }
+    }
+    Ok(())
+}
+
+fn list() -> String {
+    KINDS.iter().map(|kind| format!("  {:<10} {}\n", kind.name, kind.what)).collect()
+}
