@@ -7,6 +7,7 @@ use cntk_reader::language::values::{Value, Values, check};
 use cntk_reader::{Config, Result};
 use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::system;
 use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -189,18 +190,7 @@ fn real(value: &Bound<'_, PyAny>) -> PyResult<f64> {
 fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let encoded = FSENCODE.import(value.py(), "os", "fsencode")?.call1((value,))?;
-    to_path(encoded.cast::<PyBytes>()?.as_bytes())
-}
-
-#[cfg(unix)]
-fn to_path(bytes: &[u8]) -> PyResult<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
-}
-
-#[cfg(not(unix))]
-fn to_path(bytes: &[u8]) -> PyResult<PathBuf> {
-    Ok(PathBuf::from(std::str::from_utf8(bytes)?))
+    Ok(PathBuf::from(system::path_from_bytes(encoded.cast::<PyBytes>()?.as_bytes()).into_owned()))
 }
 
 /// Opens a configuration from its text or from the path of its file.

@@ -5,10 +5,10 @@ use super::lexer::strip_comment;
 use super::source::{SourceFiles, SourceText, range_in};
 use cntk_reader_core::error::ExceptionClass::Runtime;
 use cntk_reader_core::file::text::decoded;
-use cntk_reader_core::file::{descriptor, with_retry};
+use cntk_reader_core::file::with_retry;
 use cntk_reader_core::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
 use cntk_reader_core::runtime::log::{Level, Logger};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, system};
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -91,7 +91,7 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
     let mut bytes = Vec::new();
     with_retry(|| {
         bytes.clear();
-        descriptor::open(OpenOptions::new().read(true), path)?
+        system::open(OpenOptions::new().read(true), path)?
             .take(LARGEST_CONFIGURATION + 1)
             .read_to_end(&mut bytes)
     })

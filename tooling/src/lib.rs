@@ -12,6 +12,7 @@ pub mod document;
 pub mod drivers;
 pub mod joint;
 pub mod machine;
+pub mod platform;
 pub mod portable;
 pub mod programs;
 pub mod project;

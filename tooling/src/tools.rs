@@ -42,6 +42,12 @@ pub enum Tool {
     Emulator,
     /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
     RustWithSources,
+    /// A Rust compiler with the sources of its standard library.
+    RustSources,
+    /// A C++ compiler for Windows.
+    Mingw,
+    /// Runs programs for Windows.
+    Wine,
     /// Makes the reference of the C and C++ headers.
     Doxygen,
     /// A browser without a screen.
@@ -87,6 +93,9 @@ impl Tool {
             Tool::CrossRust => "Rust for aarch64 (with rustup: rustup target add aarch64-unknown-linux-gnu)",
             Tool::Emulator => "QEMU's emulator for programs of aarch64",
             Tool::RustWithSources => "Rust with the sources of its standard library, and its sanitizers",
+            Tool::RustSources => "Rust with the sources of its standard library",
+            Tool::Mingw => "MinGW, a C++ compiler for Windows",
+            Tool::Wine => "Wine",
             Tool::Doxygen => "Doxygen",
             Tool::Chromium => "Chromium",
         }
@@ -112,6 +121,9 @@ impl Tool {
             Tool::CrossRust => &["rustc-web", "libstd-rust-web-dev", "libstd-rust-web-dev:arm64"],
             Tool::Emulator => &["qemu-user"],
             Tool::RustWithSources => &RUST_PACKAGES,
+            Tool::RustSources => &RUST_PACKAGES[..4],
+            Tool::Mingw => &["g++-mingw-w64-x86-64"],
+            Tool::Wine => &["wine64"],
             Tool::Doxygen => &["doxygen"],
             // Ubuntu's package is a snap, which a container cannot install.
             Tool::Chromium => &["chromium"],
@@ -148,10 +160,10 @@ impl Tool {
             Tool::Emulator => cross::emulator().is_some(),
             Tool::Doxygen => on_path("doxygen").is_some(),
             Tool::Chromium => on_path("chromium").is_some(),
-            Tool::RustWithSources => {
-                let files = [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY];
-                on_path(CLANG_OF_RUST).is_some() && files.iter().all(|file| Path::new(file).exists())
-            }
+            Tool::RustSources => has_sources(),
+            Tool::Mingw => on_path("x86_64-w64-mingw32-g++").is_some(),
+            Tool::Wine => wine().is_some(),
+            Tool::RustWithSources => on_path(CLANG_OF_RUST).is_some() && has_sources(),
         }
     }
 }
@@ -208,6 +220,17 @@ pub fn clang_format(project: &Project) -> Option<String> {
             && project.run(name).arg("--version").silent().output().is_ok_and(|text| text.contains(&version))
     };
     names.into_iter().find(fits)
+}
+
+fn has_sources() -> bool {
+    [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY].iter().all(|file| Path::new(file).exists())
+}
+
+/// Finds Wine for 64-bit programs, which Debian keeps off the path without its 32-bit part.
+pub fn wine() -> Option<String> {
+    let names = ["wine64", "wine"].into_iter().filter_map(on_path);
+    let mut found = names.chain([PathBuf::from("/usr/lib/wine/wine64")]).filter(|program| program.exists());
+    found.next().map(|program| program.display().to_string())
 }
 
 /// Returns the path of a program, if it is on `PATH`.

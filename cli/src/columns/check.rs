@@ -4,7 +4,7 @@
 use arrow_ipc::{Block, root_as_footer, root_as_message};
 use std::cell::Cell;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -103,6 +103,8 @@ fn check_block(file: &File, size: u64, block: &Block) -> Checked<()> {
 /// Reads bytes that lie within the file.
 fn read(file: &File, at: u64, length: u64) -> Checked<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| "it is too large")?];
-    file.read_exact_at(&mut bytes, at).map_err(|_| "it cannot be read to its end")?;
+    let mut file = file;
+    let read = file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut bytes));
+    read.map_err(|_| "it cannot be read to its end")?;
     Ok(bytes)
 }

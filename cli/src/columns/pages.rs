@@ -4,7 +4,7 @@
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Seek, SeekFrom};
 
 /// A size that any page may have.
 const ANY_SIZE: u64 = 1 << 20;
@@ -31,7 +31,9 @@ pub fn are_plausible(file: &File, chunk: &ColumnChunkMetaData) -> bool {
     let (mut at, end) = (at, at.saturating_add(size));
     let mut buffer = [0; HEADER];
     while at < end {
-        let Ok(length) = file.read_at(&mut buffer, at) else { return true };
+        let mut file = file;
+        let read = file.seek(SeekFrom::Start(at)).and_then(|_| file.read(&mut buffer));
+        let Ok(length) = read else { return true };
         let mut bytes = Bytes(&buffer[..length]);
         let Some((unpacked, packed)) = bytes.page() else { return true };
         if unpacked > packed.saturating_mul(growth).max(ANY_SIZE) {

@@ -12,7 +12,7 @@ use cntk_reader_core::option::FrontEnd;
 use cntk_reader_core::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The options of a reader, deserializer, stream or transform, with typed values. They nest: a
 /// reader's options contain those of its deserializers, which contain those of their streams, and
@@ -145,7 +145,7 @@ unsafe fn text_value(text: *const c_char, length: usize) -> Result<Value> {
 /// `path` is NULL, which is refused, or has `length` readable bytes.
 unsafe fn path_of(path: *const c_char, length: usize) -> Result<PathBuf> {
     // SAFETY: this function's contract.
-    to_path(unsafe { text::bytes(path, length, "path") }?).map(Path::to_owned)
+    Ok(to_path(unsafe { text::bytes(path, length, "path") }?))
 }
 
 /// Copies the options of a section.

@@ -13,11 +13,11 @@ use super::user_deserializer::{Users, cntk_reader_user_deserializer};
 use super::user_transform::{Transforms, cntk_reader_user_transform};
 use ::cntk_reader::language::{Config, ExtensionTypes};
 use cntk_reader_core::option::FrontEnd;
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, system};
 use cntk_reader_engine::reader;
 use std::ffi::c_char;
 use std::mem::{MaybeUninit, offset_of};
-use std::path::Path;
+use std::path::PathBuf;
 use std::ptr::null;
 
 /// The interface in which a reader's options were written. Messages use its names for options.
@@ -141,7 +141,7 @@ impl cntk_reader_source {
                          CNTK_READER_SOURCE_INIT sets.",
                     ));
                 }
-                Config::from_file(to_path(path)?)
+                Config::from_file(&to_path(path))
             }
             [true, true, false] => {
                 // SAFETY: `options` is not NULL, so it is a handle, by this function's contract.
@@ -215,16 +215,9 @@ pub(super) fn front_end(number: u32) -> Result<FrontEnd> {
     }
 }
 
-#[cfg(unix)]
-pub(super) fn to_path(bytes: &[u8]) -> Result<&Path> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)))
-}
-
-#[cfg(not(unix))]
-pub(super) fn to_path(bytes: &[u8]) -> Result<&Path> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::argument("The path is not UTF-8."))?;
-    Ok(Path::new(text))
+/// Returns the path that a program has given as bytes, UTF-8 on Windows.
+pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(system::path_from_bytes(bytes).into_owned())
 }
 
 /// Opens a reader. Its files are opened and indexed, which may take a while for large ones; no data

@@ -32,6 +32,7 @@ pub mod option;
 pub mod runtime;
 pub mod sequence;
 pub mod stream;
+pub mod system;
 pub mod written;
 
 #[cfg(any(test, feature = "test-support"))]

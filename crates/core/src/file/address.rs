@@ -6,10 +6,10 @@
 //! decodes the URL where it calls the operating system: see [`exact`].
 
 use super::mounted;
+use crate::system;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 const SCHEME: &str = "file:";
@@ -58,7 +58,7 @@ pub fn text_of(path: &Path) -> Cow<'_, str> {
 /// `keeps_patterns`, `*`, `?`, `!` and brackets are not escaped.
 pub fn url_of(path: &Path, keeps_patterns: bool) -> String {
     let mut url = SCHEME.to_owned();
-    for &byte in path.as_os_str().as_bytes() {
+    for &byte in path.as_os_str().as_encoded_bytes() {
         let is_kept = byte.is_ascii_alphanumeric()
             || b"/-._~+@".contains(&byte)
             || keeps_patterns && b"*?[]!".contains(&byte);
@@ -80,7 +80,7 @@ fn decoded(text: &str) -> Option<OsString> {
         return None;
     }
     let path = match rest.strip_prefix("//") {
-        Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
+        Some(rest) => system::path_of_url(rest.strip_prefix("localhost").unwrap_or(rest)),
         None => rest,
     };
     let mut bytes = Vec::with_capacity(path.len());
@@ -98,16 +98,20 @@ fn decoded(text: &str) -> Option<OsString> {
             }
         }
     }
-    Some(OsString::from_vec(bytes))
+    Some(system::path_from_bytes(&bytes).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use proptest::prelude::*;
 
-    fn path(bytes: &[u8]) -> &Path {
-        Path::new(OsStr::from_bytes(bytes))
+    fn path(bytes: &[u8]) -> Cow<'_, Path> {
+        match system::path_from_bytes(bytes) {
+            Cow::Borrowed(path) => Cow::Borrowed(Path::new(path)),
+            Cow::Owned(path) => Cow::Owned(path.into()),
+        }
     }
 
     #[test]
@@ -124,13 +128,15 @@ mod tests {
             assert_eq!(exact(text), OsStr::new(expected), "{text}");
             assert_eq!(named(text.to_owned()), expected);
         }
-        assert_eq!(exact("file:/d/%FF").as_bytes(), b"/d/\xff");
+        #[cfg(unix)]
+        assert_eq!(exact("file:/d/%FF").as_encoded_bytes(), b"/d/\xff");
+        #[cfg(unix)]
         assert_eq!(named("file:/d/%FF".to_owned()), "file:/d/%FF");
         assert_eq!(named("file:file%3Aa".to_owned()), "file:file%3Aa");
-        assert_eq!(text_of(path(b"a #b")), "a #b");
-        assert_eq!(text_of(path(b"file:a")), "file:file%3Aa");
-        assert_eq!(text_of(path(b"file:///a")), "file:///a");
-        assert_eq!(url_of(path(b"/a*\n.ctf"), true), "file:/a*%0A.ctf");
+        assert_eq!(text_of(&path(b"a #b")), "a #b");
+        assert_eq!(text_of(&path(b"file:a")), "file:file%3Aa");
+        assert_eq!(text_of(&path(b"file:///a")), "file:///a");
+        assert_eq!(url_of(&path(b"/a*\n.ctf"), true), "file:/a*%0A.ctf");
     }
 
     #[test]
@@ -144,11 +150,12 @@ mod tests {
         assert_eq!(exact(inside), OsStr::new(inside));
     }
 
+    #[cfg(unix)]
     proptest! {
         #[test]
         fn paths_round_trip(bytes in prop::collection::vec(1u8.., 1..20)) {
-            let path = path(&bytes);
-            let back = |text: &str| exact(text).as_bytes().to_owned();
+            let path = &path(&bytes);
+            let back = |text: &str| exact(text).as_encoded_bytes().to_owned();
             prop_assert_eq!(&back(&text_of(path)), &bytes);
             for keeps_patterns in [false, true] {
                 let url = url_of(path, keeps_patterns);

@@ -4,17 +4,10 @@
 //! user alone; a folder that others may write to is refused. Files are opened without following
 //! links, and used only if they belong to the user.
 
-#![allow(unsafe_code, reason = "geteuid")]
-
-use super::descriptor;
-use crate::{Error, ErrorKind, Result};
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use crate::{Error, ErrorKind, Result, system};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-
-/// Permission bits that let others write to a file or folder.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// Attempts to create a file that other processes remove or replace at the same time.
 const ATTEMPTS: usize = 8;
@@ -26,7 +19,7 @@ pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
         let error = Error::io("Error making folder", &folder.to_string_lossy(), cause);
         error.with_detail(remedy)
     };
-    match super::with_retry(|| DirBuilder::new().recursive(true).mode(0o700).create(folder)) {
+    match super::with_retry(|| system::create_private_folder(folder)) {
         // The folder exists but could not be inspected for a moment. The check below detects
         // whether it is a folder.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
@@ -38,12 +31,11 @@ pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
     let shown = folder.display();
     let reason = if !metadata.is_dir() {
         "It is not a folder.".to_owned()
-    } else if !is_trusted(&metadata) || !is_trusted(&link) {
-        format!("It belongs to another user (number {}).", metadata.uid())
-    } else if metadata.mode() & OTHERS_WRITE != 0 {
+    } else if let Some(owner) = system::other_owner(&metadata).or_else(|| system::other_owner(&link)) {
+        format!("It belongs to another user (number {owner}).")
+    } else if let Some(mode) = system::open_to_others(&metadata) {
         format!(
-            "Other users may write to it and could plant data (its permissions are {:o}). Remove that permission: chmod go-w '{shown}'.",
-            metadata.mode() & 0o7777
+            "Other users may write to it and could plant data (its permissions are {mode:o}). Remove that permission: chmod go-w '{shown}'."
         )
     } else {
         return Ok(());
@@ -53,27 +45,20 @@ pub fn prepare(folder: &Path, remedy: &str) -> Result<()> {
     Err(error.with_detail(reason).with_detail(remedy).in_file(&folder.to_string_lossy()))
 }
 
-/// Returns whether a file or folder belongs to this user or to root.
-fn is_trusted(metadata: &Metadata) -> bool {
-    // SAFETY: the call has no arguments, and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    metadata.uid() == user || metadata.uid() == 0
-}
-
 /// Returns whether an open file is a plain file that only this user or root could have written.
 fn is_own(file: &File) -> io::Result<bool> {
     let metadata = super::with_retry(|| file.metadata())?;
-    Ok(metadata.is_file() && is_trusted(&metadata) && metadata.mode() & OTHERS_WRITE == 0)
+    let is_safe = system::other_owner(&metadata).is_none() && system::open_to_others(&metadata).is_none();
+    Ok(metadata.is_file() && is_safe)
 }
 
 /// Opens a file of the folder for reading. Returns `None` if it does not exist or is not the user's
 /// own.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match super::with_retry(|| descriptor::open(&options, path)) {
-        Ok(file) => Ok(is_own(&file)?.then_some(file)),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound || is_link(&cause) => Ok(None),
+    match super::with_retry(|| system::open_no_link(OpenOptions::new().read(true), path)) {
+        Ok(Some(file)) => Ok(is_own(&file)?.then_some(file)),
+        Ok(None) => Ok(None),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(cause),
     }
 }
@@ -82,20 +67,19 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
 /// replaced otherwise.
 pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    system::make_private(options.read(true).write(true));
     for _ in 0..ATTEMPTS {
-        match super::with_retry(|| descriptor::open(options.clone().create_new(true), path)) {
+        match super::with_retry(|| system::open_no_link(options.clone().create_new(true), path)) {
+            Ok(Some(made)) => return Ok(made),
+            Ok(None) => {}
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made,
+            Err(cause) => return Err(cause),
         }
-        match super::with_retry(|| descriptor::open(&options, path)) {
-            Ok(file) if is_own(&file)? && super::with_retry(|| file.metadata())?.nlink() <= 1 => {
-                return Ok(file);
-            }
+        match super::with_retry(|| system::open_no_link(&options, path)) {
+            Ok(Some(file)) if is_own(&file)? && !has_other_names(&file)? => return Ok(file),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
             // A link, a pipe or another user's file is removed; the target of a link is left alone.
             Ok(_) => {}
-            Err(cause) if is_link(&cause) => {}
             Err(cause) => return Err(cause),
         }
         match super::with_retry(|| fs::remove_file(path)) {
@@ -106,15 +90,15 @@ pub fn create(path: &Path) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::ResourceBusy))
 }
 
-fn is_link(cause: &io::Error) -> bool {
-    cause.raw_os_error() == Some(libc::ELOOP)
+fn has_other_names(file: &File) -> io::Result<bool> {
+    super::with_retry(|| file.metadata()).map(|metadata| system::has_other_names(&metadata))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     #[test]
     fn folder_writable_by_others_is_refused() {

@@ -7,10 +7,8 @@
 
 use super::{address, mounted};
 use crate::error::ExceptionClass;
-use crate::{Error, ErrorKind, Result};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use crate::{Error, ErrorKind, Result, system};
+use std::path::PathBuf;
 
 /// The folders of `allowedFolders`, or `None` if paths are not confined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,7 +28,7 @@ impl Confinement {
     /// Returns the bounds for the paths that `file` names.
     pub fn bounds_of<'a>(&self, file: &'a str) -> Result<Bounds<'a>> {
         let Some(allowed) = &self.0 else { return Ok(Bounds { file, folders: None }) };
-        let own = match file.rfind('/') {
+        let own = match file.rfind(std::path::is_separator) {
             Some(0) => "/",
             Some(end) => &file[..end],
             None => ".",
@@ -78,7 +76,7 @@ impl Bounds<'_> {
                 folders.iter().any(|folder| matches!(folder, Folder::Mounted(folder) if is_below(folder)));
             (is_inside, shown.to_string())
         } else {
-            let resolved = std::fs::canonicalize(Path::new(OsStr::from_bytes(path)))
+            let resolved = std::fs::canonicalize(system::path_from_bytes(path))
                 .map_err(|cause| place(Error::io("Cannot resolve the path", &shown, &cause)))?;
             let is_inside = folders
                 .iter()
@@ -97,7 +95,7 @@ impl Bounds<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::fs;

@@ -4,6 +4,7 @@
 use super::{address, is_lasting};
 use crate::error::ExceptionClass;
 use crate::message::shown::quoted;
+use crate::system;
 use crate::{Error, ErrorKind};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ impl Error {
 /// Returns advice on a failure of the operating system.
 fn advice_on(cause: &std::io::Error, path: &str) -> String {
     use std::io::ErrorKind as Io;
-    let advice = match (cause.kind(), cause.raw_os_error()) {
+    let advice = match (cause.kind(), system::may_recover(cause)) {
         (Io::NotFound, _) => return advice_on_path(path),
         (Io::PermissionDenied, _) => "Check the permissions of the file and of its folders.",
         (Io::IsADirectory, _) => "A file was expected.",
@@ -45,7 +46,7 @@ fn advice_on(cause: &std::io::Error, path: &str) -> String {
              data to a file first."
         }
         (Io::StorageFull, _) => "Free some space.",
-        (Io::WouldBlock | Io::TimedOut, _) | (_, Some(libc::EIO | libc::ESTALE)) => {
+        (Io::WouldBlock | Io::TimedOut, _) | (_, true) => {
             "All five attempts within four seconds failed: check the disk or network that the file is on."
         }
         _ => "",
@@ -70,7 +71,7 @@ fn advice_on_path(path: &str) -> String {
     if path.len() > 1 && ['"', '\''].iter().any(|&quote| path.starts_with(quote) && path.ends_with(quote)) {
         return "Here the quotes are part of the path; remove them.".to_owned();
     }
-    if path.contains('\\') {
+    if path.contains('\\') && !std::path::is_separator('\\') {
         return "'\\' does not separate folders here; write '/'.".to_owned();
     }
     if path.contains('$') {

@@ -13,7 +13,6 @@ pub mod address;
 #[cfg(feature = "compression")]
 mod cache_folder;
 mod confinement;
-pub mod descriptor;
 mod failure;
 #[cfg(any(test, feature = "test-support"))]
 pub mod faults;
@@ -22,7 +21,6 @@ mod first_states;
 mod frames;
 #[cfg(feature = "compression")]
 mod gzip;
-mod local;
 pub mod mounted;
 mod new_file;
 mod packed;
@@ -47,13 +45,13 @@ pub use retry::{is_lasting, with_retry};
 use crate::limits::LARGEST_FILE;
 use crate::memory::room;
 use crate::runtime::cancel;
-use crate::{Error, Result};
+use crate::{Error, Result, system};
 use mounted::MountedFile;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind as IoErrorKind, Read, Seek};
 use std::mem::MaybeUninit;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// Reads a whole file into `bytes`, reusing its memory, and returns the file's state, or `None` if
@@ -70,10 +68,10 @@ pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Op
     let file = with_retry(|| {
         #[cfg(any(test, feature = "test-support"))]
         faults::check(&path.to_string_lossy(), faults::Operation::Open)?;
-        local::open(path)
+        system::open_data(path)
     })?;
     let metadata = with_retry(|| file.metadata())?;
-    local::check_regular(&metadata)?;
+    check_regular(&metadata)?;
     let size = metadata.len();
     if size > most {
         return Err(io::Error::from(IoErrorKind::FileTooLarge));
@@ -91,7 +89,8 @@ pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Op
             _ => Ok(()),
         }
     })?;
-    let (before, after) = (FileState::of(&metadata), FileState::of(&with_retry(|| file.metadata())?));
+    let (before, after) =
+        (FileState::of(&file, &metadata), FileState::of(&file, &with_retry(|| file.metadata())?));
     Ok((before == after).then_some(before))
 }
 
@@ -131,9 +130,9 @@ pub struct FileState {
 }
 
 impl FileState {
-    fn of(metadata: &std::fs::Metadata) -> FileState {
-        let modified = (metadata.mtime(), metadata.mtime_nsec());
-        FileState { size: metadata.len(), modified, inode: metadata.ino() }
+    fn of(file: &File, metadata: &Metadata) -> FileState {
+        let modified = system::modified(metadata);
+        FileState { size: metadata.len(), modified, inode: system::number(file, metadata) }
     }
 }
 
@@ -211,7 +210,7 @@ impl DataFile {
             if let Some(mounted) = exact.to_str().and_then(MountedFile::open) {
                 return mounted.map(FileSource::Mounted);
             }
-            local::open(exact).map(FileSource::Local)
+            system::open_data(exact).map(FileSource::Local)
         });
         let file = match opened {
             Ok(source) => Self::from_source(source, path),
@@ -227,11 +226,10 @@ impl DataFile {
         let metadata = file.metadata_of(local)?;
         check_size(metadata.len()).map_err(|cause| file.error(&cause))?;
         if metadata.is_dir() {
-            let cause = io::Error::from_raw_os_error(libc::EISDIR);
-            return Err(file.error(&cause));
+            return Err(file.error(&system::is_a_folder()));
         }
-        local::check_regular(&metadata).map_err(|cause| refuse(&cause))?;
-        file.0.first.get_or_init(|| FileState::of(&metadata));
+        check_regular(&metadata).map_err(|cause| refuse(&cause))?;
+        file.0.first.get_or_init(|| FileState::of(local, &metadata));
         Ok(file)
     }
 
@@ -316,7 +314,7 @@ impl DataFile {
 
     fn state_now(&self) -> Result<FileState> {
         match &self.0.source {
-            FileSource::Local(file) => Ok(FileState::of(&self.metadata_of(file)?)),
+            FileSource::Local(file) => Ok(FileState::of(file, &self.metadata_of(file)?)),
             FileSource::Mounted(file) => with_retry(|| {
                 #[cfg(any(test, feature = "test-support"))]
                 faults::check(self.path(), faults::Operation::State)?;
@@ -373,7 +371,7 @@ impl DataFile {
     /// Returns whether `path` leads to this file, under any name.
     pub fn is_same_as(&self, path: &str) -> bool {
         let own = match &self.0.source {
-            FileSource::Local(file) => file.metadata(),
+            FileSource::Local(file) => system::identity(file),
             FileSource::Mounted(_) => return self.path() == path,
             #[cfg(feature = "compression")]
             FileSource::Frames(frames) => return frames.packed().is_same_as(path),
@@ -381,14 +379,13 @@ impl DataFile {
             FileSource::Unpacked(packed, _) => return packed.is_same_as(path),
             FileSource::Text { file, .. } => return file.is_same_as(path),
         };
-        let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
-        match (own, std::fs::metadata(address::exact(path))) {
-            (Ok(own), Ok(other)) => identity(&own) == identity(&other),
+        match (own, system::identity_of(Path::new(&address::exact(path)))) {
+            (Ok(own), Ok(other)) => own == other,
             _ => false,
         }
     }
 
-    fn metadata_of(&self, file: &File) -> Result<std::fs::Metadata> {
+    fn metadata_of(&self, file: &File) -> Result<Metadata> {
         let metadata = with_retry(|| {
             #[cfg(any(test, feature = "test-support"))]
             faults::check(self.path(), faults::Operation::State)?;
@@ -400,11 +397,7 @@ impl DataFile {
     /// Fills `buffer` with the bytes from `offset` on. Returns their number, which is less than
     /// `buffer.len()` only at the end of the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the slice is exclusive. `read_into`
-        // and its callees only ever write initialized bytes, so all of `buffer` is still
-        // initialized afterwards.
-        let memory = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
-        self.read_into(offset, memory)
+        self.read_into(offset, uninitialized(buffer))
     }
 
     /// Fills `buffer` with the bytes from `offset` on. Fails if the file ends earlier.
@@ -426,7 +419,7 @@ impl DataFile {
     fn read_into(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         match &self.0.source {
             FileSource::Local(file) => {
-                self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
+                self.read_all(offset, memory, |at, target| system::read_at(file, at, target))
             }
             FileSource::Mounted(file) => {
                 self.read_all(offset, memory, |at, target| file.read_at(at, initialized(target)))
@@ -435,7 +428,7 @@ impl DataFile {
             FileSource::Frames(frames) => frames.read(offset, memory),
             #[cfg(feature = "compression")]
             FileSource::Unpacked(_, file) => {
-                self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
+                self.read_all(offset, memory, |at, target| system::read_at(file, at, target))
             }
             FileSource::Text { file, has_returns, .. } => {
                 if !has_returns {
@@ -546,6 +539,22 @@ pub fn changed(path: &str, before: Option<u64>, now: u64) -> Error {
     Error::data(message).with_detail(format!("{found} {advice}")).in_file(path)
 }
 
+/// Refuses files that several threads cannot read repeatedly at offsets: pipes, sockets and devices
+/// fail with [`io::ErrorKind::NotSeekable`]. Folders pass here; reading them fails.
+fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    match system::special(&metadata.file_type()) {
+        None => Ok(()),
+        Some(what) => Err(io::Error::new(IoErrorKind::NotSeekable, what)),
+    }
+}
+
+/// Views memory as the target of a read, which only ever writes initialized bytes to it.
+fn uninitialized(memory: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the slice is exclusive. It is given only
+    // to functions that write initialized bytes, so all of `memory` is still initialized afterwards.
+    unsafe { &mut *(std::ptr::from_mut(memory) as *mut [MaybeUninit<u8>]) }
+}
+
 /// Fills the memory with zeros.
 fn initialized(memory: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     memory.fill(MaybeUninit::new(0));
@@ -586,7 +595,7 @@ impl Read for Sequential<'_> {
             FileSource::Local(file) => with_retry(|| {
                 #[cfg(any(test, feature = "test-support"))]
                 faults::check(self.file.path(), faults::Operation::Read)?;
-                file.read_at(buffer, self.at)
+                system::read_at(file, self.at, uninitialized(buffer))
             })?,
             FileSource::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
             _ => self.file.read_at(self.at, buffer).map_err(io::Error::other)?,

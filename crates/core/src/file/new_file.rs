@@ -1,6 +1,6 @@
 //! Files that appear under their names only once they are complete.
 //!
-//! A new file is written without a name (`O_TMPFILE`), so that the system removes it whenever the
+//! A new file is written without a name (`O_TMPFILE` of Linux), so that the system removes it whenever the
 //! process ends. File systems that do not support this get a file with a temporary name next to the
 //! target, which is removed on every exit path except a kill. There is one such name per target,
 //! and its writer holds a lock on the file: the leftover of a killed writer has no lock, so the
@@ -11,20 +11,13 @@
 //! is replaced and the link stays; a cache that is a link is refused. Temporary names are never
 //! followed.
 
-#![allow(unsafe_code, reason = "linkat")]
-
+use super::with_retry;
 use super::xxh64::Xxh64;
-use super::{descriptor, with_retry};
-use std::ffi::{CString, OsStr, OsString};
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use crate::system;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind, Seek};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-/// The folder of this process's open files.
-const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// Attempts to take a name that other writers take at the same time.
 const ATTEMPTS: usize = 8;
@@ -48,7 +41,7 @@ impl NewFile {
     /// Like [`NewFile::open`], for a file that only this user may read.
     #[cfg(feature = "compression")]
     pub(crate) fn create_private(target: &Path) -> io::Result<NewFile> {
-        Self::with_mode(target, "", false, 0o600)
+        Self::with_options(target, "", false, system::make_private(&mut OpenOptions::new()))
     }
 
     /// Like [`NewFile::open`], for a cache. A link in its place is refused.
@@ -63,10 +56,15 @@ impl NewFile {
     /// Fails with [`io::ErrorKind::ResourceBusy`] if the file system does not support files without
     /// names, and another process or thread is writing a file for this target.
     pub fn open(target: &Path, part: &str, is_named: bool) -> io::Result<NewFile> {
-        Self::with_mode(&followed(target)?, part, is_named, 0o666)
+        Self::with_options(&followed(target)?, part, is_named, &mut OpenOptions::new())
     }
 
-    fn with_mode(target: &Path, part: &str, is_named: bool, mode: u32) -> io::Result<NewFile> {
+    fn with_options(
+        target: &Path,
+        part: &str,
+        is_named: bool,
+        options: &mut OpenOptions,
+    ) -> io::Result<NewFile> {
         check_replaceable(target)?;
         let name = target.file_name().ok_or(IoErrorKind::InvalidFilename)?;
         let folder = match target.parent() {
@@ -74,13 +72,10 @@ impl NewFile {
             _ => Path::new("."),
         };
         let temporary = folder.join(temporary_name(name, part));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(mode);
-        let nameless = descriptor::open_new(options.clone().custom_flags(libc::O_TMPFILE), folder);
-        let (file, is_named) = match nameless {
-            // The file will get its name through the folder of descriptors.
-            Ok(file) if !is_named && Path::new(DESCRIPTORS).exists() => (file, false),
-            _ => (claim(options.create(true).custom_flags(libc::O_NOFOLLOW), &temporary)?, true),
+        options.read(true).write(true);
+        let (file, is_named) = match (!is_named).then(|| system::open_unnamed(options, folder)) {
+            Some(Ok(file)) => (file, false),
+            _ => (claim(system::make_exclusive(options.create(true)), &temporary)?, true),
         };
         Ok(NewFile { file, target: target.to_owned(), temporary, is_named })
     }
@@ -93,10 +88,7 @@ impl NewFile {
     /// Returns a path by which this process can read the file. The system's name of the open file
     /// is preferred, because the temporary name does not tell the file's type.
     pub fn readable_path(&self) -> String {
-        match self.is_named && !Path::new(DESCRIPTORS).exists() {
-            true => self.temporary.display().to_string(),
-            false => format!("{DESCRIPTORS}/{}", self.file.as_raw_fd()),
-        }
+        system::path_of_open(&self.file).unwrap_or_else(|| self.temporary.display().to_string())
     }
 
     /// Syncs the data and gives the complete file its name, replacing an earlier file atomically.
@@ -156,9 +148,7 @@ fn check_plain(found: io::Result<Metadata>) -> io::Result<()> {
         () if kind.is_file() => return Ok(()),
         () if kind.is_dir() => "It is a folder",
         () if kind.is_symlink() => "It is a symbolic link",
-        () if kind.is_fifo() => "It is a pipe",
-        () if kind.is_socket() => "It is a socket",
-        () => "It is a device",
+        () => system::special(&kind).unwrap_or("It is a device"),
     };
     Err(io::Error::new(IoErrorKind::Unsupported, what))
 }
@@ -175,20 +165,20 @@ fn followed(target: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::from_raw_os_error(libc::ELOOP))
+    Err(system::too_many_links())
 }
 
 /// Returns the temporary name for a file of this name. Names that would get too long are cut and
 /// made distinct by a checksum.
 fn temporary_name(name: &OsStr, part: &str) -> OsString {
     let end = format!("{part}.tmp");
-    let whole = name.as_bytes();
+    let whole = name.as_encoded_bytes();
     let mut temporary = OsString::from(".");
     if 1 + whole.len() + end.len() <= LONGEST_NAME {
         temporary.push(name);
     } else {
         let kept = (LONGEST_NAME - 1 - end.len()).saturating_sub(17).min(whole.len());
-        temporary.push(OsStr::from_bytes(&whole[..kept]));
+        temporary.push(system::path_from_bytes(&whole[..kept]));
         temporary.push(format!("-{:016x}", Xxh64::of(whole)));
     }
     temporary.push(end);
@@ -199,20 +189,13 @@ fn temporary_name(name: &OsStr, part: &str) -> OsString {
 /// killed process.
 fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
-        let mut file = match descriptor::open(options, temporary) {
-            Ok(file) => file,
+        let Some(mut file) = system::open_no_link(options, temporary)? else {
             // Following a link would write to another file.
-            Err(cause) if cause.raw_os_error() == Some(libc::ELOOP) => {
-                fs::remove_file(temporary)?;
-                continue;
-            }
-            Err(cause) => return Err(cause),
+            fs::remove_file(temporary)?;
+            continue;
         };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(IoErrorKind::ResourceBusy.into()),
-            // Some file systems have no locks; skip the check there.
-            Err(TryLockError::Error(_)) => {}
+        if !system::try_lock(&file) {
+            return Err(IoErrorKind::ResourceBusy.into());
         }
         // The previous holder of the lock may have renamed the file to its final name.
         if is_named(&file, temporary)? {
@@ -230,9 +213,9 @@ fn claim(options: &OpenOptions, temporary: &Path) -> io::Result<File> {
 
 /// Returns whether an open file still has this name.
 pub(super) fn is_named(file: &File, name: &Path) -> io::Result<bool> {
-    let own = with_retry(|| file.metadata())?;
-    match with_retry(|| fs::metadata(name)) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (own.dev(), own.ino())),
+    let own = with_retry(|| system::identity(file))?;
+    match with_retry(|| system::identity_of(name)) {
+        Ok(named) => Ok(named == own),
         Err(cause) if cause.kind() == IoErrorKind::NotFound => Ok(false),
         // An unknown answer must not lead to an endless retry.
         Err(cause) => Err(cause),
@@ -241,30 +224,17 @@ pub(super) fn is_named(file: &File, name: &Path) -> io::Result<bool> {
 
 /// Gives an unnamed file the name `name`, removing an existing file of that name.
 fn link_over(file: &File, name: &Path) -> io::Result<()> {
-    let mut linked = link(file, name);
+    let mut linked = system::name_unnamed(file, name);
     for _ in 1..ATTEMPTS {
         match linked {
             Err(cause) if cause.kind() == IoErrorKind::AlreadyExists => match fs::remove_file(name) {
                 Err(cause) if cause.kind() != IoErrorKind::NotFound => return Err(cause),
-                _ => linked = link(file, name),
+                _ => linked = system::name_unnamed(file, name),
             },
             _ => break,
         }
     }
     linked
-}
-
-/// Gives an unnamed file the name `name`.
-fn link(file: &File, name: &Path) -> io::Result<()> {
-    let from = CString::new(format!("{DESCRIPTORS}/{}", file.as_raw_fd()))?;
-    let to = CString::new(name.as_os_str().as_bytes())?;
-    let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
-    // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this
-    // function; the call only reads them and keeps no pointer to them.
-    match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use super::DataFile;
 #[cfg(feature = "compression")]
 use super::{FileSource, unpacked};
-use crate::{Error, Result};
+use crate::{Error, Result, system};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 /// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +23,6 @@ const ENDINGS: [(&[u8], Compression); 4] = [
     (b".zstd", Compression::Zstd),
 ];
 
-/// Prefix of the paths of this process's open files.
-const DESCRIPTORS: &[u8] = b"/proc/self/fd/";
-
 /// Returns whether a file name has an extension of zstd files.
 pub fn is_named_as_zstd(path: &str) -> bool {
     ENDINGS.iter().any(|(ending, kind)| *kind == Compression::Zstd && path.as_bytes().ends_with(ending))
@@ -37,11 +33,11 @@ impl Compression {
     /// other files cost no read, and a plain file is read as it is whatever its name, as CNTK does.
     /// The path of an open descriptor says nothing about the file, so there the bytes alone decide.
     pub(super) fn of(file: &DataFile, path: &OsStr) -> Result<Option<Compression>> {
-        let path = path.as_bytes();
+        let path = path.as_encoded_bytes();
         let named = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
         let compression = match named {
             Some(&(_, compression)) => compression,
-            None if path.starts_with(DESCRIPTORS) => Compression::Zstd,
+            None if system::is_path_of_open(path) => Compression::Zstd,
             None => return Ok(None),
         };
         let mut magic = [0; 4];

@@ -1,6 +1,7 @@
 //! Retries of failed calls.
 
 use crate::runtime::cancel;
+use crate::system;
 use std::io::{self, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const PAUSES: [Duration; 4] = [
 /// - `EINTR`: again at once. A signal came in between; it costs no attempt and no pause.
 /// - `EIO`, `ESTALE`, `EAGAIN`, `ETIMEDOUT`: again after a pause, at most four times. Networks and
 ///   disks recover.
-/// - errors of a network connection, which mounted file systems have: likewise.
+/// - errors of a network connection, which mounted file systems have: likewise; and on Windows, a
+///   file that another program has for itself.
 /// - anything else is final, and so is every failure of a call of this library that is cancelled.
 pub fn with_retry<R>(attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     with_pauses(attempt, |duration| {
@@ -55,9 +57,7 @@ fn is_transient(cause: &io::Error) -> bool {
         cause.kind(),
         ConnectionReset | ConnectionAborted | ConnectionRefused | NotConnected | BrokenPipe
     );
-    matches!(cause.kind(), WouldBlock | TimedOut)
-        || of_network
-        || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
+    matches!(cause.kind(), WouldBlock | TimedOut) || of_network || system::may_recover(cause)
 }
 
 /// Returns whether a file cannot be read for a permanent reason: the data or their path are at
@@ -67,12 +67,11 @@ pub fn is_lasting(cause: &io::Error) -> bool {
     use IoErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
     };
-    let is_loop = cause.raw_os_error() == Some(libc::ELOOP);
     let kinds = [NotFound, PermissionDenied, IsADirectory, NotADirectory, InvalidInput, InvalidFilename];
-    is_loop || kinds.contains(&cause.kind())
+    system::is_cycle_of_links(cause) || kinds.contains(&cause.kind())
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

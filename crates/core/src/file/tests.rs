@@ -11,6 +11,7 @@ fn file_of(content: &[u8]) -> (tempfile::NamedTempFile, String) {
     (file, path)
 }
 
+#[cfg(unix)]
 #[test]
 fn transient_faults_are_retried() {
     let (_file, path) = file_of(b"0123456789");
@@ -40,6 +41,7 @@ fn transient_faults_are_retried() {
     assert_eq!((text.as_str(), faults.left()), ("0123456789", 0));
 }
 
+#[cfg(unix)]
 #[test]
 fn errors_name_path_offset_and_advice() {
     let (_file, path) = file_of(b"0123456789");
@@ -66,6 +68,7 @@ fn errors_name_path_offset_and_advice() {
     assert_eq!(error.message(), "Error reading file '/': Is a directory.");
 }
 
+#[cfg(unix)]
 #[test]
 fn pipes_and_devices_are_refused_without_blocking() {
     let folder = tempfile::tempdir().expect("a folder");

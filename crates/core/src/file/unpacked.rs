@@ -20,11 +20,10 @@ use crate::limits::LARGEST_UNPACKED;
 use crate::memory::room;
 use crate::runtime::lock::Mutex;
 use crate::runtime::log::{Level, Logger};
-use crate::{Error, Result};
+use crate::{Error, Result, system};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 /// Environment variable that names the folder.
@@ -56,10 +55,8 @@ pub fn open(packed: &DataFile, compression: Compression) -> Result<File> {
 
 /// Returns the cache folder: the one that the environment names, or else the user's cache folder.
 fn folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable(VARIABLE)
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("cntk-reader")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache/cntk-reader")))
+    let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.or_else(|| system::user_caches().map(|folder| folder.join("cntk-reader")))
 }
 
 /// The paths of an unpacked file.
@@ -95,8 +92,9 @@ impl CacheEntry {
             FileSource::Local(file) => {
                 let metadata = packed.metadata_of(file)?;
                 let place = fs::canonicalize(super::address::exact(packed.path())).unwrap_or_default();
-                // Programs can reset `mtime`, but not `ctime`.
-                (place, metadata.dev(), metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
+                let (device, number) =
+                    super::with_retry(|| system::identity(file)).map_err(|cause| packed.error(&cause))?;
+                (place, device, number, system::changed(&metadata))
             }
             _ => (PathBuf::from(packed.path()), 0, 0, (0, 0)),
         };
@@ -105,7 +103,7 @@ impl CacheEntry {
         for number in [1, state.size, device, inode].into_iter().chain(times) {
             key.update(&number.to_le_bytes());
         }
-        let name = packed.path().rsplit('/').next().unwrap_or_default();
+        let name = packed.path().rsplit(std::path::is_separator).next().unwrap_or_default();
         let name = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let stem: String = name.chars().take(60).map(plain).collect();
@@ -243,7 +241,7 @@ impl CacheEntry {
         let is_read_again = match &packed.0.source {
             FileSource::Local(file) => {
                 let now = packed.metadata_of(file)?;
-                if (now.ctime(), now.ctime_nsec()) != self.changed {
+                if system::changed(&now) != self.changed {
                     return changed(state.size);
                 }
                 true
@@ -400,7 +398,7 @@ fn sum_of(file: &File) -> io::Result<(u64, Xxh64)> {
     let mut buffer = room::zeroed(BLOCK, room::FILE).map_err(io::Error::other)?;
     let (mut at, mut sum) = (0, Xxh64::default());
     loop {
-        match super::with_retry(|| file.read_at(&mut buffer, at))? {
+        match super::with_retry(|| system::read_at(file, at, super::uninitialized(&mut buffer)))? {
             0 => return Ok((at, sum)),
             count => {
                 sum.update(&buffer[..count]);

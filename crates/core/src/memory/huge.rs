@@ -11,14 +11,12 @@
 //! 15 %; first sweeps over dense binary data are 30 % shorter. On a host that takes free memory
 //! back, a first sweep takes 13 % longer with the limit, and more than three times as long without.
 
-#![allow(unsafe_code, reason = "madvise")]
-
+use crate::system;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size and alignment of a huge page in bytes.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+pub(crate) use crate::system::HUGE_PAGE;
 
 /// Lower bound of the time to get the same amount of memory in small pages.
 const SMALL_PAGES: Duration = Duration::from_micros(500);
@@ -38,23 +36,9 @@ static BALANCE: AtomicI64 = AtomicI64::new(0);
 /// none: the memory does not have the size and alignment of a huge page, huge pages are too slow to
 /// get, or the system has none. The caller populates the memory and must [`report`] how long that
 /// took. Runs on a thread of the pool.
-#[cfg(target_os = "linux")]
 pub(crate) fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
-    let start = memory.as_mut_ptr();
-    let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
-    if !fits || BALANCE.load(Ordering::Relaxed) < -LOSS {
-        return false;
-    }
-    // SAFETY: by the check above, the `HUGE_PAGE` bytes from `start` on are exactly `memory`, which
-    // is borrowed and thus mapped. The advice does not change the content, whether it succeeds or
-    // fails.
-    unsafe { libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0 }
-}
-
-/// Requests nothing.
-#[cfg(not(target_os = "linux"))]
-pub fn ask(_: &mut [MaybeUninit<u8>]) -> bool {
-    false
+    let fits = memory.as_ptr().addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
+    fits && BALANCE.load(Ordering::Relaxed) >= -LOSS && system::advise_huge(memory)
 }
 
 /// Records how long it took to populate `pages` huge pages.

@@ -5,7 +5,7 @@
 //! memory from the page cache 25 % faster with one thread and 33 % with two, and first sweeps over
 //! text 5 to 10 %.
 
-#![allow(unsafe_code, reason = "sysconf, madvise")]
+#![allow(unsafe_code, reason = "functions that are compiled for a processor")]
 
 mod aligned;
 pub mod compact;
@@ -14,20 +14,17 @@ pub mod pages;
 pub mod room;
 mod zeros;
 
+pub use crate::system::populate;
 pub(crate) use aligned::AlignedBytes;
-use std::mem::MaybeUninit;
+
+use crate::system;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 pub use zeros::Zeros;
 
 /// Returns the physical memory of the machine in bytes, or `u64::MAX` if it is unknown.
 pub(crate) fn physical() -> u64 {
-    // SAFETY: `sysconf` takes a number and does not access memory of the caller.
-    let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
-    match (u64::try_from(pages), u64::try_from(size)) {
-        (Ok(pages), Ok(size)) if pages > 0 && size > 0 => pages.saturating_mul(size),
-        _ => u64::MAX,
-    }
+    system::physical_memory().unwrap_or(u64::MAX)
 }
 
 /// A count of the bytes that many objects hold together, on any thread. Clones share the count.
@@ -82,30 +79,6 @@ impl Drop for Held {
         }
     }
 }
-
-/// Populates the pages of memory that is about to be written completely for the first time. Pages
-/// that exist already are not changed. If the system does not support this, each page is created by
-/// the first write to it.
-#[cfg(target_os = "linux")]
-pub fn populate(memory: &mut [MaybeUninit<u8>]) {
-    /// Page size in bytes. The page size of every supported system is this or a multiple of it.
-    const PAGE: usize = 4096;
-    let start = memory.as_mut_ptr();
-    let before = start.addr() % PAGE;
-    // Exclude a partially covered last page, which may never be written.
-    let size = (before + memory.len()) / PAGE * PAGE;
-    if size > PAGE {
-        // SAFETY: the range begins `before` bytes before `memory`, at the start of the page that
-        // contains its first byte, and ends within `memory`, because `size` is rounded down to
-        // whole pages. So it consists of pages that `memory` occupies, which are mapped.
-        // `MADV_POPULATE_WRITE` does not change any content, whether it succeeds or fails.
-        unsafe { libc::madvise(start.wrapping_sub(before).cast(), size, libc::MADV_POPULATE_WRITE) };
-    }
-}
-
-/// Does nothing.
-#[cfg(not(target_os = "linux"))]
-pub fn populate(_: &mut [MaybeUninit<u8>]) {}
 
 #[cfg(test)]
 mod tests {

@@ -31,13 +31,15 @@
 //! Threads inside are counted by atomics. The only lock is held across forks (see
 //! [`crate::runtime::fork`]), so that a child never inherits it locked.
 
-#![allow(unsafe_code, reason = "atexit, and threads that end inside foreign code")]
+#![allow(unsafe_code, reason = "locks held across forks")]
 
 use crate::Error;
 use crate::runtime::fork::{self, Hooks, Position, Process};
 use crate::runtime::lock::{AcrossFork, Mutex};
 use crate::runtime::sync;
+use crate::system;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -157,10 +159,7 @@ pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
 /// Makes the handler run before the destructors of all objects that foreign code has created so
 /// far.
 pub fn register() {
-    // SAFETY: the handler is a function of this library without arguments. If the library is
-    // unloaded before the process exits, the C library calls it then, because `atexit` records the
-    // calling library. A failure (no memory) leaves the exit as it would be without a handler.
-    unsafe { libc::atexit(close) };
+    system::at_exit(close);
 }
 
 /// Makes these threads end when the process exits.
@@ -242,9 +241,10 @@ pub extern "C" fn close() {
     CLOSING.fetch_sub(1, Ordering::SeqCst);
 }
 
+/// Returns a number that no other thread has now. It needs no memory that ends with the thread, so
+/// handlers at exit may ask for it.
 fn this_thread() -> usize {
-    // SAFETY: the function has no preconditions.
-    unsafe { libc::pthread_self() as usize }
+    DEPTH.with(|depth| std::ptr::from_ref(depth).addr())
 }
 
 /// Calls foreign code. If its runtime ends the thread meanwhile, the caller's frames stay intact:
@@ -252,13 +252,13 @@ fn this_thread() -> usize {
 /// foreign code.
 ///
 /// `call` must do nothing but call an `extern "C-unwind"` function, and must own nothing that needs
-/// dropping: its frame and the frame of `unwinding::stopped` are unwound.
+/// dropping: its frame and the frame of [`system::stop_unwinding`] are unwound.
 #[inline]
 pub fn foreign<R: Copy>(call: impl FnOnce() -> R) -> R {
     if HAS_STRAGGLERS.load(Ordering::Relaxed) && CLOSER.load(Ordering::Relaxed) != this_thread() {
         park();
     }
-    unwinding::stopped(call)
+    system::stop_unwinding(call, park_ended)
 }
 
 /// Parks this thread until the process ends, without unwinding it. No thread waits for it.
@@ -267,80 +267,20 @@ pub fn park() -> ! {
     change(-(DEPTH.get() as isize));
     PARKED.fetch_add(1, Ordering::SeqCst);
     loop {
-        // SAFETY: `pause` has no preconditions; it sleeps until a signal arrives.
-        unsafe { libc::pause() };
+        std::thread::sleep(Duration::MAX);
     }
+}
+
+/// [`park`], as the system calls it on a thread that a runtime ends.
+extern "C" fn park_ended(_: *mut c_void) {
+    park();
 }
 
 /// Keeps `pthread_cancel` from acting on this thread of the library: the C library would act in
 /// system calls and unwind any frames. Foreign code that enables cancellation again is ended as by
 /// `pthread_exit`.
 pub(crate) fn refuse_cancel() {
-    unwinding::refuse_cancel();
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-mod unwinding {
-    use std::ffi::{c_int, c_void};
-    use std::mem::MaybeUninit;
-    use std::ptr::null_mut;
-
-    /// `struct _pthread_cleanup_buffer` of glibc, and the smaller `struct __ptcb` of musl.
-    type Buffer = [*mut c_void; 4];
-
-    unsafe extern "C" {
-        fn _pthread_cleanup_push(
-            buffer: *mut Buffer,
-            routine: extern "C" fn(*mut c_void),
-            argument: *mut c_void,
-        );
-        fn _pthread_cleanup_pop(buffer: *mut Buffer, execute: i32);
-        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-    }
-
-    /// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
-    const DISABLE: c_int = 1;
-
-    pub fn refuse_cancel() {
-        let mut old = 0;
-        // SAFETY: `DISABLE` is a valid state, and `old` is a live variable for the previous one.
-        unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
-    }
-
-    extern "C" fn park(_: *mut c_void) {
-        super::park();
-    }
-
-    /// Calls `call`. If that ends the thread, the thread is parked after the frame of this function
-    /// has been unwound, and before that of its caller is.
-    ///
-    /// The C library runs the handler of an unwound frame before it proceeds to the next frame. So
-    /// this function must have a frame of its own. Its frame and that of `call`, which may be
-    /// inlined, are unwound: they have nothing to drop, and the call in them may unwind.
-    #[inline(never)]
-    pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
-        let mut buffer = MaybeUninit::<Buffer>::uninit();
-        // SAFETY: the buffer is at least as large as the C library's, and does not move until it is
-        // popped below, or until `park` has run, which never returns. Between the two calls there
-        // is only the foreign call. If it unwinds, control passes to `park`, so the buffer is not
-        // used again.
-        unsafe { _pthread_cleanup_push(buffer.as_mut_ptr(), park, null_mut()) };
-        let result = call();
-        // SAFETY: this buffer was pushed last.
-        unsafe { _pthread_cleanup_pop(buffer.as_mut_ptr(), 0) };
-        result
-    }
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-mod unwinding {
-    /// Calls `call`: here, ending a thread unwinds nothing.
-    pub fn stopped<R: Copy>(call: impl FnOnce() -> R) -> R {
-        call()
-    }
-
-    /// Does nothing, because nothing is unwound.
-    pub fn refuse_cancel() {}
+    system::refuse_cancel();
 }
 
 /// Joins a thread, until `deadline` at most. Gives up while another thread ends the process as well:

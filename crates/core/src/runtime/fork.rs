@@ -5,9 +5,10 @@
 //! with static locks [`register`] hooks that hold the locks during a fork. This module imports none
 //! of them.
 
-#![allow(unsafe_code, reason = "pthread_atfork")]
+#![allow(unsafe_code, reason = "locks held across forks")]
 
 use crate::runtime::lock::{AcrossFork, Mutex};
+use crate::system;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
@@ -75,15 +76,12 @@ pub(crate) fn register(position: Position, hooks: Hooks) {
     }
 }
 
-/// Makes the C library call this module at each fork.
+/// Makes the system call this module at each fork.
 fn watch() {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
-        // SAFETY: the handlers have the signature that `pthread_atfork` requires, `extern "C"
-        // fn()`, and glibc removes them if this library is unloaded. They only lock, unlock and
-        // write atomics, which is allowed in the child of a fork. If registering fails (out of
-        // memory), forks go undetected, which is not a memory safety problem.
-        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        // The handlers only lock, unlock and write atomics.
+        system::at_forks(before, after_in_parent, after_in_child);
     });
 }
 
@@ -112,7 +110,7 @@ fn run_after(table: &HookTable, hook: fn(&Hooks) -> fn()) {
 }
 
 fn unlock() {
-    // SAFETY: the C library runs the caller once after each call of `before`, which called `lock`,
+    // SAFETY: the system runs the caller once after each call of `before`, which called `lock`,
     // on the thread that forked. In the child that is the only thread.
     unsafe { ACROSS_FORK.unlock() };
 }

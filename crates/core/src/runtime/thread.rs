@@ -16,7 +16,7 @@ pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Joi
     #[cfg(any(test, feature = "test-support"))]
     if let Some(left) = faults::FAILURES.get().checked_sub(1) {
         faults::FAILURES.set(left);
-        return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        return Err(io::ErrorKind::WouldBlock.into());
     }
     Builder::new().name(name.to_owned()).spawn(|| {
         exit::refuse_cancel();

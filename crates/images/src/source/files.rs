@@ -29,12 +29,10 @@ use cntk_reader_core::runtime::lock::Mutex;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::sequence::{ChunkId, SequenceId, SequenceKey};
 use cntk_reader_core::stream::StreamInfo;
-use cntk_reader_core::{Error, ErrorKind, Result};
+use cntk_reader_core::{Error, ErrorKind, Result, system};
 use rayon::slice::ParallelSliceMut;
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -358,7 +356,7 @@ impl MapImages {
         }
         worker.path.clear();
         self.map.expand_path(line, &mut worker.path);
-        let path = OsStr::from_bytes(&worker.path);
+        let path = &*system::path_from_bytes(&worker.path);
         let state = file::read_whole(path, most, file).map_err(|cause| match cause.kind() {
             io::ErrorKind::FileTooLarge => {
                 unread(true, &too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most))

@@ -7,7 +7,6 @@ use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::runtime::log::{Level, Logger};
 use cntk_reader_core::{Error, Result};
 use std::fs::DirEntry;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Depth of nested folders below a class; deeper nesting is treated as a cycle of links.
@@ -83,7 +82,7 @@ impl Found {
     }
 
     fn add(&mut self, path: &Path, class: usize) -> Result<()> {
-        let bytes = path.as_os_str().as_bytes();
+        let bytes = path.as_os_str().as_encoded_bytes();
         if bytes.iter().any(|byte| b"@\t\n\r".contains(byte)) {
             let message = format!("The path of the image '{}' cannot be read.", shown(path));
             let detail = "It contains '@', which separates the names of a zip file and of its members, a tab or a line break. Rename the \
@@ -121,11 +120,11 @@ fn listed(folder: &Path) -> Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if !entry.file_name().as_bytes().starts_with(b".") {
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
             room::push(&mut entries, entry, room::INDEX)?;
         }
     }
-    entries.sort_by_cached_key(|entry| entry.file_name().into_vec());
+    entries.sort_by_cached_key(|entry| entry.file_name().into_encoded_bytes());
     Ok(entries)
 }
 
@@ -134,7 +133,7 @@ fn is_image_file(path: &Path) -> bool {
 }
 
 fn shown(path: &Path) -> String {
-    quoted(path.as_os_str().as_bytes()).into_owned()
+    quoted(path.as_os_str().as_encoded_bytes()).into_owned()
 }
 
 #[cfg(test)]

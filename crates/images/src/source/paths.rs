@@ -2,7 +2,6 @@
 
 use cntk_reader_core::file::address;
 use std::borrow::Cow;
-use std::os::unix::ffi::OsStrExt;
 
 /// Path prefix that stands for the folder of the map file.
 const FOLDER: &[u8] = b"...";
@@ -11,7 +10,7 @@ const FOLDER: &[u8] = b"...";
 /// is none (CNTK 2.7).
 pub(super) fn folder(map: &str) -> Vec<u8> {
     let map = address::exact(map);
-    let map = map.as_bytes();
+    let map = map.as_encoded_bytes();
     memchr::memrchr2(b'/', b'\\', map).map_or(map, |end| &map[..end]).to_owned()
 }
 

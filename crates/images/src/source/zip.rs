@@ -10,14 +10,12 @@ use cntk_reader_core::limits::BEST_RATIO;
 use cntk_reader_core::memory::room;
 use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::runtime::log::{Level, Logger};
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, system};
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 
 /// Length of the fixed part of a member's local header.
 const LOCAL_HEADER: usize = 30;
@@ -273,7 +271,7 @@ pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
 fn open(path: &[u8], as_cntk: bool) -> Result<(DataFile, Directory)> {
     let shown = String::from_utf8_lossy(path);
     let refused = |why: &str| format!("Failed to open {shown}, zip library error: {why}");
-    let file = DataFile::open_shown(OsStr::from_bytes(path), &shown, |cause| {
+    let file = DataFile::open_shown(&system::path_from_bytes(path), &shown, |cause| {
         let why = if cause.kind() == io::ErrorKind::NotFound { "No such file" } else { "Can't open file" };
         Error::io("Error opening file", &shown, cause).reworded(refused(why)).with_detail(AT_SIGN)
     })?;

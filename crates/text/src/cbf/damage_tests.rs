@@ -273,6 +273,7 @@ fn chunks_of_the_documented_layout_are_found() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn unreadable_header_is_an_error_of_the_system() {
     use cntk_reader_core::file::faults::{Fault, Faults, Operation};

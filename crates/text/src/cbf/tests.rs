@@ -232,6 +232,7 @@ fn textual_keys_are_rejected() {
     assert!(error.message().starts_with("Error opening file"), "{error}");
 }
 
+#[cfg(unix)]
 #[test]
 fn transient_faults_are_retried() {
     for (hex, streams) in [(DUMP, 2), (DOCUMENTED, 2)] {
@@ -263,6 +264,7 @@ fn transient_faults_are_retried() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn unreadable_chunk_error_has_its_offset() {
     let folder = tempfile::tempdir().expect("a folder");

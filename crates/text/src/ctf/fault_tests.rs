@@ -65,6 +65,7 @@ fn counting(count: usize) -> Vec<f32> {
     (0..count).map(|n| n as f32).collect()
 }
 
+#[cfg(unix)]
 #[test]
 fn indexing_survives_transient_faults() {
     let (_folder, options) = lines(40_000);
@@ -82,6 +83,7 @@ fn indexing_survives_transient_faults() {
     assert_eq!(values(&deserializer).expect("it loads"), counting(40_000));
 }
 
+#[cfg(unix)]
 #[test]
 fn indexing_error_has_the_offset_of_the_failed_read() {
     let (_folder, options) = lines(40_000);
@@ -97,6 +99,7 @@ fn indexing_error_has_the_offset_of_the_failed_read() {
     assert!(error.location().offset.is_some_and(|offset| offset > 0), "{error}");
 }
 
+#[cfg(unix)]
 #[test]
 fn cache_survives_transient_faults() {
     let (_folder, options) = lines(2000);
@@ -113,6 +116,7 @@ fn cache_survives_transient_faults() {
     assert_eq!(values(&deserializer).expect("it loads"), counting(2000));
 }
 
+#[cfg(unix)]
 #[test]
 fn parsing_survives_transient_faults() {
     let (_folder, options) = lines(40_000);
@@ -125,6 +129,7 @@ fn parsing_survives_transient_faults() {
     assert_eq!(faults.left(), 0);
 }
 
+#[cfg(unix)]
 #[test]
 fn unreadable_chunk_has_an_offset_and_can_be_retried() {
     let (_folder, options) = lines(40_000);

@@ -27,7 +27,7 @@ pub struct ImageFolder {
 impl ImageFolder {
     /// Lists the images in the folders of a folder, at any depth.
     pub fn open(path: &str) -> Result<ImageFolder> {
-        let path = path.trim_end_matches('/');
+        let path = path.trim_end_matches(std::path::is_separator);
         let path = if path.is_empty() { "/" } else { path };
         let mut folder =
             ImageFolder { path: path.to_owned(), classes: Vec::new(), images: Vec::new(), others: 0 };

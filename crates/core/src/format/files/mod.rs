@@ -131,7 +131,7 @@ fn matching(text: &str) -> Result<Vec<String>> {
     if is_exact || exists(text) {
         return Ok(vec![text.to_owned()]);
     }
-    let components: Vec<_> = text.split('/').collect();
+    let components: Vec<_> = text.split(std::path::is_separator).collect();
     let first = components.iter().take_while(|component| !pattern::is_pattern(component)).count();
     let folder = components[..first].join("/");
     let shown = match folder.as_str() {

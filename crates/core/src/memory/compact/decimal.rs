@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Bytes that end where readable memory ends, so that reading past them is a fault.
+    /// Bytes that end where readable memory ends, so that on Linux reading past them is a fault.
     struct Guarded {
         pages: Pages,
     }
@@ -437,9 +437,11 @@ mod tests {
         fn new() -> Guarded {
             let pages = Pages::new(2 * Self::SIZE).expect("memory");
             // SAFETY: the second half of `pages` consists of whole pages, which nothing else refers to.
+            #[cfg(target_os = "linux")]
             let result = unsafe {
                 libc::mprotect(pages.start().as_ptr().add(Self::SIZE).cast(), Self::SIZE, libc::PROT_NONE)
             };
+            #[cfg(target_os = "linux")]
             assert_eq!(result, 0);
             Guarded { pages }
         }

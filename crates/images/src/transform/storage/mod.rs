@@ -6,10 +6,10 @@ mod xml;
 mod yaml;
 
 use cntk_reader_core::file::text::decoded;
-use cntk_reader_core::file::{address, descriptor, with_retry};
+use cntk_reader_core::file::{address, with_retry};
 use cntk_reader_core::limits::{LARGEST_MEAN_FILE, MAX_STORAGE_NODES};
 use cntk_reader_core::memory::room;
-use cntk_reader_core::{Error, Result};
+use cntk_reader_core::{Error, Result, system};
 use std::io::{Read, Take};
 
 /// The top-level nodes of a storage file.
@@ -68,7 +68,7 @@ fn load(file: &str) -> Result<Vec<u8>> {
     };
     let bytes = with_retry(|| {
         let mut bytes = Vec::new();
-        limited(descriptor::open(std::fs::OpenOptions::new().read(true), address::exact(file))?)
+        limited(system::open(std::fs::OpenOptions::new().read(true), address::exact(file))?)
             .read_to_end(&mut bytes)
             .map(|_| bytes)
     })

@@ -3,10 +3,8 @@
 use super::header::{Header, in_cntks_words};
 use super::paths::Paths;
 use cntk_reader_core::file::DataFile;
-use cntk_reader_core::{Error, Result};
-use std::ffi::OsStr;
+use cntk_reader_core::{Error, Result, system};
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 
 /// An open feature file and its header.
 pub struct HtkFile {
@@ -20,7 +18,7 @@ impl HtkFile {
     pub fn open(paths: &Paths, path: u32) -> Result<HtkFile> {
         let bytes = paths.bytes_of(path);
         let shown = String::from_utf8_lossy(&bytes);
-        let file = DataFile::open_shown(OsStr::from_bytes(&bytes), &shown, |cause| {
+        let file = DataFile::open_shown(&system::path_from_bytes(&bytes), &shown, |cause| {
             Error::io("error opening file", &shown, cause).without_full_stop()
         });
         let file = file.map_err(in_cntks_words)?;
@@ -81,7 +79,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), bytes).expect("writing");
         let mut pool = PathPool::default();
-        pool.add(file.path().as_os_str().as_bytes()).expect("memory");
+        pool.add(file.path().as_os_str().as_encoded_bytes()).expect("memory");
         HtkFile::open(&pool.finish().expect("memory").0, 0).expect("it opens")
     }
 

@@ -7,7 +7,6 @@ use cntk_reader_core::message::shown::quoted;
 use cntk_reader_core::{Error, Result};
 use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
-use std::os::unix::ffi::OsStrExt;
 
 /// Utterances, as parallel arrays.
 #[derive(Debug, Default)]
@@ -250,7 +249,7 @@ impl<'a> Adjustment<'a> {
         match prefix.trim_end_matches('/') {
             "" => {
                 let file = address::exact(file);
-                let file = file.as_bytes();
+                let file = file.as_encoded_bytes();
                 let folder = memrchr2(b'/', b'\\', file).map_or(&b""[..], |slash| &file[..slash]).to_owned();
                 let finder = Box::new(memmem::Finder::new(b"..."));
                 let next = finder.find(text).unwrap_or(text.len());

@@ -124,6 +124,7 @@ fn has_the_name_of_cntk() {
     assert_eq!(data.cache(), None);
 }
 
+#[cfg(unix)]
 #[test]
 fn loaded_index_is_cut_into_chunks_again() {
     let mut data = Data::new(IDS, None);

@@ -280,6 +280,7 @@ fn progress_and_errors_are_logged() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn read_error_ends_the_index() {
     let folder = tempfile::tempdir().expect("a folder");

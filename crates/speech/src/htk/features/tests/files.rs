@@ -79,6 +79,7 @@ fn first_failure_of_a_chunk_is_reported() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn shrunken_file_is_an_error_with_location() {
     let (_folder, path) = folder();
@@ -100,6 +101,7 @@ fn shrunken_file_is_an_error_with_location() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn reading_survives_transient_faults() {
     let (_folder, path) = folder();
@@ -191,6 +193,7 @@ fn many_values_are_compared_with_their_files_first() {
     assert_eq!(opened.memory().chunks, 0);
 }
 
+#[cfg(unix)]
 #[test]
 fn paths_need_not_be_text() {
     use std::os::unix::ffi::OsStrExt;
