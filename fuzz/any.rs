@@ -1,5 +1,6 @@
-//! All targets in one program, built by `cargo xtask fuzz`; an environment variable selects the
-//! target. Linking one program takes seconds, linking one per target takes minutes.
+//! All targets in one program, built by `cargo xtask fuzz`. An environment variable selects the
+//! target, or else the program's own name: ClusterFuzzLite runs copies that are named after targets.
+//! Linking one program takes seconds, linking one per target takes minutes.
 
 #![no_main]
 
@@ -12,12 +13,19 @@ const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
 fn chosen() -> &'static Target {
     static CHOSEN: OnceLock<&Target> = OnceLock::new();
     CHOSEN.get_or_init(|| {
-        let name = std::env::var(VARIABLE).unwrap_or_default();
+        let variable = std::env::var(VARIABLE).ok();
+        let name = variable.clone().or_else(own_name).unwrap_or_default();
         ALL.iter().find(|target| target.name == name).unwrap_or_else(|| {
             ALL.iter().for_each(|target| println!("{}\t{}\t{}", target.name, target.dictionary, target.what));
-            std::process::exit(if name.is_empty() { 0 } else { 2 })
+            std::process::exit(if variable.is_none() { 0 } else { 2 })
         })
     })
+}
+
+/// Returns the name of the file that runs.
+fn own_name() -> Option<String> {
+    let path = std::path::PathBuf::from(std::env::args_os().next()?);
+    Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
 libfuzzer_sys::fuzz_target!(

@@ -7,6 +7,7 @@
 #[macro_use]
 extern crate tooling;
 
+mod release;
 mod tools;
 
 use anyhow::{Context, Result, bail};
@@ -46,6 +47,7 @@ pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
     let command = parser.value()?.string()?;
     match command.as_str() {
         "package" => package(project, parser),
+        "release" => release::command(project, parser),
         unknown => bail!("There is no command '{unknown}'."),
     }
 }
@@ -57,10 +59,7 @@ fn package(project: &Project, mut parser: Parser) -> Result<()> {
         match argument {
             Value(name) if name == "all" => chosen.extend(KINDS),
             Value(name) => {
-                let kind = KINDS.iter().find(|kind| name == kind.name);
-                chosen.push(
-                    kind.with_context(|| format!("There is no kind '{}'.\n{}", name.display(), list()))?,
-                );
+                chosen.push(kind(&name.string()?)?);
             }
             option => return Err(option.unexpected().into()),
         }
@@ -70,18 +69,30 @@ fn package(project: &Project, mut parser: Parser) -> Result<()> {
     }
     let project = Project { installs: true, ..project.clone() };
     for kind in chosen {
-        say!("{}: {}", kind.name, kind.what);
-        let folder = project.target.join("packages").join(kind.name);
-        empty_folder(&folder)?;
-        let made = (kind.make)(&project, &Packages { folder })?;
-        for file in &made.files {
-            say!("      {} ({:.1} MB)", file.display(), std::fs::metadata(file)?.len() as f64 / 1e6);
-        }
-        for trial in &made.trials {
-            say!("      {trial}");
-        }
+        make(&project, kind)?;
     }
     Ok(())
+}
+
+/// Returns the kind with this name.
+fn kind(name: &str) -> Result<&'static Kind> {
+    let kind = KINDS.iter().find(|kind| name == kind.name);
+    kind.with_context(|| format!("There is no kind '{name}'.\n{}", list()))
+}
+
+/// Builds and tries the packages of a kind, and prints what was done.
+fn make(project: &Project, kind: &Kind) -> Result<Made> {
+    say!("{}: {}", kind.name, kind.what);
+    let folder = project.target.join("packages").join(kind.name);
+    empty_folder(&folder)?;
+    let made = (kind.make)(project, &Packages { folder })?;
+    for file in &made.files {
+        say!("      {} ({:.1} MB)", file.display(), std::fs::metadata(file)?.len() as f64 / 1e6);
+    }
+    for trial in &made.trials {
+        say!("      {trial}");
+    }
+    Ok(made)
 }
 
 fn list() -> String {

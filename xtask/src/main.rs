@@ -37,6 +37,7 @@ mod test;
 mod torch;
 mod trust;
 mod wheel;
+mod workflows;
 
 use anyhow::{Result, bail};
 use examples::demo;
@@ -143,6 +144,10 @@ cargo xtask COMMAND [OPTIONS]
       --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded
   package KIND ...         builds packages of these kinds, installs them in an empty place and uses them there; without a kind,
                            lists the kinds
+  release --dry-run        from a clean checkout to all files of a release, under target/release-VERSION, with their
+                           checksums, and the steps that a maintainer does by hand; publishes nothing
+      --only NAME          these packages only, may be repeated; --list lists them
+      --reviewed-abi       accepts what abidiff reports besides additions since the last release
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record
@@ -186,7 +191,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
         "trust" => trust::command(project, parser),
-        "package" => packages::instead(project, PACKAGING, &command, parser),
+        "package" | "release" => packages::instead(project, PACKAGING, &command, parser),
         "wheel" => wheel::command(project, parser),
         "header" => no_more(&mut parser).and_then(|()| header::command(project)),
         "api" => no_more(&mut parser).and_then(|()| api::command(project)),

@@ -5,6 +5,7 @@ use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
     abi, api, attack, build, consumers, deny, differences, docs_site, fmt, guide, header, layers, lint,
     python_tests, repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
+    workflows,
 };
 use anyhow::Result;
 use examples::{csharp, demo, ends, images, mpi, speech};
@@ -91,6 +92,11 @@ pub const ALL: &[Step] = &[
         "deny",
         "licences, versions, sources and reasons of the crates that the project is built from",
         deny::step,
+    ),
+    step(
+        "workflows",
+        "actionlint and zizmor find no mistakes in the workflows under .github",
+        workflows::step,
     ),
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
