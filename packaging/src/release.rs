@@ -18,9 +18,10 @@ use tooling::project::{Project, empty_folder};
 
 /// Files of the Python package: the name for `--only`, the arguments of `cargo xtask`, and the
 /// folder below the target folder and the ending of the file.
-const PYTHON: [(&str, &[&str], &str, &str); 3] = [
+const PYTHON: [(&str, &[&str], &str, &str); 4] = [
     ("sdist", &["wheel", "--sdist"], "wheel", ".tar.gz"),
     ("wheel", &["wheel"], "wheel", ".whl"),
+    ("wheel-free-threaded", &["wheel", "--free-threaded", "3.14"], "free-threaded", ".whl"),
     ("wheel-aarch64", &["wheel", "--target", "aarch64"], "aarch64/wheel", ".whl"),
 ];
 

@@ -141,7 +141,8 @@ cargo xtask COMMAND [OPTIONS]
                            and Zig, which it takes from PyPI, build it for glibc 2.17 and newer
       --sdist              its sources instead, which pip builds with maturin and cargo
       --target aarch64     for this processor; needs Rust's standard library for it, and an emulator
-      --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded
+      --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded;
+                           3.14 instead of a path needs no Python, and tries nothing
   package KIND ...         builds packages of these kinds, installs them in an empty place and uses them there; without a kind,
                            lists the kinds
   release --dry-run        from a clean checkout to all files of a release, under target/release-VERSION, with their

@@ -1,9 +1,9 @@
 //! `cargo xtask reproducible`: checks that builds of the library in two folders give the same
 //! bytes.
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use std::path::Path;
-use tooling::dist::{self, Dist};
+use tooling::dist;
 use tooling::project::{Project, empty_folder};
 
 /// The folders below target/reproducible, with different names, depths and lengths.
@@ -29,7 +29,7 @@ pub fn figures(project: &Project) -> Result<String> {
                 })?,
         );
     }
-    let files = compare(&built[0], &built[1])?;
+    let files = compare(project, &built[0].folder, &built[1].folder)?;
     // Kept only if they differ.
     std::fs::remove_dir_all(&scratch)?;
     Ok(format!("The two builds have the same {files} files, byte by byte."))
@@ -37,45 +37,38 @@ pub fn figures(project: &Project) -> Result<String> {
 
 /// Copies the files of the checkout to another folder.
 fn copy(project: &Project, root: &Path) -> Result<Project> {
-    for file in project.files()? {
-        let (from, to) = (project.path(&file), root.join(&file));
-        std::fs::create_dir_all(to.parent().context("a file has a folder")?)?;
-        std::fs::copy(&from, &to).with_context(|| format!("copying {file}"))?;
-    }
+    std::fs::create_dir_all(root)?;
+    project.run("cp").args(["--parents", "--target-directory"]).arg(root).args(project.files()?).go()?;
     let (root, target) = (root.to_owned(), root.join("target"));
     Ok(Project { root, target, ..project.clone() })
 }
 
 /// Fails if a file differs. Returns the number of files.
-fn compare(one: &Dist, other: &Dist) -> Result<usize> {
-    let (mut names, mut others) = (Vec::new(), Vec::new());
-    list(&one.folder, &one.folder, &mut names)?;
-    list(&other.folder, &other.folder, &mut others)?;
-    let mut differing: Vec<&String> = names
-        .iter()
-        .filter(|name| !others.contains(name))
-        .chain(others.iter().filter(|name| !names.contains(name)))
-        .collect();
-    for name in names.iter().filter(|name| others.contains(name)) {
-        if std::fs::read(one.folder.join(name))? != std::fs::read(other.folder.join(name))? {
-            differing.push(name);
-        }
-    }
-    if !differing.is_empty() {
-        bail!("These files of {} and {} differ: {differing:?}", one.folder.display(), other.folder.display());
-    }
-    Ok(names.len())
+fn compare(project: &Project, one: &Path, other: &Path) -> Result<usize> {
+    project.run("diff").args(["--recursive", "--brief"]).arg(one).arg(other).go()?;
+    let files = project.run("find").arg(one).args(["!", "-type", "d", "-printf", "."]).output()?;
+    Ok(files.len())
 }
 
-fn list(root: &Path, folder: &Path, files: &mut Vec<String>) -> Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            list(root, &path, files)?;
-        } else {
-            files.push(path.strip_prefix(root)?.to_string_lossy().into_owned());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_and_missing_files_are_noticed() {
+        let project = Project::find(false).expect("a project");
+        let scratch = std::env::temp_dir().join(format!("cntk-reader-reproducible-{}", std::process::id()));
+        let [one, other] = ["one", "other"].map(|name| scratch.join(name));
+        for folder in [&one, &other] {
+            empty_folder(&folder.join("lib")).expect("a folder");
+            std::fs::write(folder.join("lib/a"), "a").expect("a file");
+            std::fs::write(folder.join("b"), "b").expect("a file");
         }
+        assert_eq!(compare(&project, &one, &other).expect("equal folders"), 2);
+        std::fs::write(other.join("lib/a"), "A").expect("a file");
+        assert!(compare(&project, &one, &other).is_err(), "a file differs");
+        std::fs::remove_file(other.join("lib/a")).expect("removed");
+        assert!(compare(&project, &one, &other).is_err(), "a file is missing");
+        std::fs::remove_dir_all(scratch).expect("removed");
     }
-    files.sort();
-    Ok(())
 }

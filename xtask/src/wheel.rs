@@ -139,15 +139,13 @@ impl<'a> Wheel<'a> {
         let (_, tag) =
             name.split_once("-cp39-abi3-").with_context(|| format!("{name} is not for all Pythons"))?;
         ensure!(tag.split('.').any(|known| known == platform), "{name} is not for {platform}");
-        let tools = tools(project)?;
-        let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
-        tool("twine").args(["check", "--strict"]).arg(wheel).go()?;
-        let files = project.run(&tools.join("python").to_string_lossy()).args(["-m", "zipfile", "-l"]);
+        twine(project, wheel)?;
+        let files = tool(project, "python")?.args(["-m", "zipfile", "-l"]);
         let files = files.arg(wheel).output()?;
         for shared in ["man/man1/cntk-reader.1", "bash-completion/completions/cntk-reader"] {
             ensure!(files.contains(&format!(".data/data/share/{shared}")), "{name} has no {shared}");
         }
-        tool("abi3audit").args(["--strict", "--verbose"]).arg(wheel).go()?;
+        tool(project, "abi3audit")?.args(["--strict", "--verbose"]).arg(wheel).go()?;
         if !self.is_portable {
             return Ok(4);
         }
@@ -166,18 +164,34 @@ impl<'a> Wheel<'a> {
             "Files in {name} name folders of this machine ({}):\n{found}",
             folders.join(", ")
         );
-        let audit = tool("auditwheel").args(["show", "--json"]).arg(wheel).output()?;
-        let found: Value = serde_json::from_str(&audit)?;
-        ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
+        auditwheel(project, wheel, &platform)?;
         Ok(6)
     }
+}
+
+/// Prepares to run one of [`TOOLS`], or their Python.
+fn tool(project: &Project, name: &str) -> Result<Run> {
+    Ok(project.run(&tools(project)?.join(name).to_string_lossy()).named(name))
+}
+
+/// Checks a wheel's description.
+fn twine(project: &Project, wheel: &Path) -> Result<()> {
+    tool(project, "twine")?.args(["check", "--strict"]).arg(wheel).go().map(drop)
+}
+
+/// Checks that a wheel asks the system for no more than its platform has.
+fn auditwheel(project: &Project, wheel: &Path, platform: &str) -> Result<()> {
+    let audit = tool(project, "auditwheel")?.args(["show", "--json"]).arg(wheel).output()?;
+    let found: Value = serde_json::from_str(&audit)?;
+    let name = wheel.display();
+    ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
+    Ok(())
 }
 
 /// Unpacks a wheel into an empty folder.
 fn unpack(project: &Project, wheel: &Path, folder: &Path) -> Result<()> {
     empty_folder(folder)?;
-    let python = tools(project)?.join("python");
-    let run = project.run(&python.to_string_lossy()).args(["-m", "zipfile", "-e"]);
+    let run = tool(project, "python")?.args(["-m", "zipfile", "-e"]);
     run.arg(wheel).arg(folder).go().map(drop)
 }
 
@@ -193,8 +207,8 @@ pub fn source(project: &Project) -> Result<PathBuf> {
 /// Prepares to run maturin in the folder of the package, with cargo as in other commands, to share
 /// compiled code.
 fn maturin(project: &Project, with_zig: bool) -> Result<Run> {
-    let run = project.run(&tools(project)?.join("maturin").to_string_lossy()).named("maturin");
-    let run = run.folder(&project.path("python")).env("CARGO_TARGET_DIR", &project.target);
+    let run =
+        tool(project, "maturin")?.folder(&project.path("python")).env("CARGO_TARGET_DIR", &project.target);
     let run = run.envs(&dist::release_variables(project));
     if !with_zig {
         return Ok(run);
