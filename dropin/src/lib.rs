@@ -6,6 +6,7 @@ extern crate tooling;
 
 pub mod operator;
 pub mod script;
+pub mod stand_in;
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@
 #[macro_use]
 extern crate tooling;
 
+mod linux;
 mod release;
 mod tools;
 
@@ -40,7 +41,29 @@ pub struct Made {
 }
 
 /// All kinds, in the order in which `all` builds them.
-const KINDS: &[Kind] = &[];
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "tarball",
+        what: "library, headers and tool in one folder, with checksums and bills of materials",
+        make: linux::tarball::make,
+    },
+    Kind {
+        name: "deb",
+        what: "packages of Debian and Ubuntu: library, development files, tool, modules for CNTK",
+        make: linux::deb::make,
+    },
+    Kind { name: "rpm", what: "the same for Fedora and its relatives", make: linux::rpm::make },
+    Kind {
+        name: "cinstall",
+        what: "what `cargo cinstall` installs, compared with the library above",
+        make: linux::cinstall::make,
+    },
+    Kind {
+        name: "bare-python",
+        what: "the Python wheel, in a Debian without compilers and Rust",
+        make: linux::bare_python::make,
+    },
+];
 
 /// Runs the command named by the first argument, which `cargo xtask` passes on.
 pub fn run(project: &Project, mut parser: Parser) -> Result<()> {

@@ -19,6 +19,14 @@ pub const HEADER: &str = "include/cntk_reader.h";
 /// The C header for CNTK's modules, which may change at any time.
 pub const HOST_HEADER: &str = "include/cntk_reader_host.h";
 
+/// Where CMake package and pkg-config file find libraries and headers.
+pub struct Layout<'a> {
+    /// The folder of the libraries below the prefix.
+    pub lib: &'a str,
+    /// The prefix; without one, the installed tree may be moved.
+    pub prefix: Option<&'a str>,
+}
+
 /// An installed library.
 #[derive(Clone)]
 pub struct Dist {
@@ -121,7 +129,7 @@ fn install_all(project: &Project, folder: PathBuf) -> Result<Dist> {
     }
     headers(project, &dist)?;
     libraries(project, &dist, &archive)?;
-    package(project, &dist)?;
+    package(project, &dist, &Layout { lib: "lib", prefix: None }, &dist.folder.join("lib"))?;
     Ok(dist)
 }
 
@@ -262,20 +270,21 @@ fn compile(project: &Project, compiler: &str, source: &str, object: PathBuf) -> 
     Ok(object)
 }
 
-/// Installs the CMake package and the pkg-config file, from the templates in cmake/.
-fn package(project: &Project, dist: &Dist) -> Result<()> {
+/// Writes the CMake package and the pkg-config file into subfolders of `lib`, from the templates in
+/// cmake/.
+pub fn package(project: &Project, dist: &Dist, layout: &Layout<'_>, lib: &Path) -> Result<()> {
     let templates = project.path("cmake");
     for entry in std::fs::read_dir(&templates).with_context(|| format!("reading {}", templates.display()))? {
         let path = entry?.path();
         let name = path.file_name().context("a file has a name")?.to_string_lossy().into_owned();
         let name = name.strip_suffix(".in").unwrap_or(&name);
         let folder = match Path::new(name).extension().and_then(|extension| extension.to_str()) {
-            Some("cmake") => dist.folder.join("lib/cmake/cntk_reader"),
-            Some("pc") => dist.folder.join("lib/pkgconfig"),
+            Some("cmake") => lib.join("cmake/cntk_reader"),
+            Some("pc") => lib.join("pkgconfig"),
             _ => continue,
         };
         std::fs::create_dir_all(&folder)?;
-        let text = fill(&std::fs::read_to_string(&path)?, dist);
+        let text = fill(&std::fs::read_to_string(&path)?, dist, layout);
         ensure!(!text.contains('@'), "{} has a placeholder that is not known", path.display());
         std::fs::write(folder.join(name), text)?;
     }
@@ -283,6 +292,15 @@ fn package(project: &Project, dist: &Dist) -> Result<()> {
 }
 
 /// Fills in the placeholders of a template.
-fn fill(template: &str, dist: &Dist) -> String {
-    template.replace("@VERSION@", &dist.version).replace("@ABI_VERSION@", &dist.abi)
+fn fill(template: &str, dist: &Dist, layout: &Layout<'_>) -> String {
+    let up = layout.lib.split('/').map(|_| "..").collect::<Vec<_>>().join("/");
+    let prefix = layout.prefix.map_or_else(|| format!("${{pcfiledir}}/../{up}"), str::to_owned);
+    let values = [
+        ("@VERSION@", &dist.version),
+        ("@ABI_VERSION@", &dist.abi),
+        ("@LIB@", &layout.lib.to_owned()),
+        ("@UP@", &up),
+        ("@PREFIX@", &prefix),
+    ];
+    values.into_iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
 }

@@ -6,11 +6,13 @@ pub mod console;
 
 pub mod cli;
 pub mod cmake;
+pub mod consumers;
 pub mod cross;
 pub mod dist;
 pub mod document;
 pub mod drivers;
 pub mod joint;
+pub mod licences;
 pub mod machine;
 pub mod platform;
 pub mod portable;

@@ -52,6 +52,12 @@ pub enum Tool {
     Doxygen,
     /// A browser without a screen.
     Chromium,
+    /// Makes root folders of Debian.
+    Mmdebstrap,
+    /// Installs packages of Fedora and its relatives.
+    Rpm,
+    /// Checks packages of Debian.
+    Lintian,
 }
 
 /// Programs, and Debian's packages, of the shells that have completions.
@@ -98,6 +104,9 @@ impl Tool {
             Tool::Wine => "Wine",
             Tool::Doxygen => "Doxygen",
             Tool::Chromium => "Chromium",
+            Tool::Mmdebstrap => "mmdebstrap",
+            Tool::Rpm => "rpm",
+            Tool::Lintian => "lintian",
         }
     }
 
@@ -127,6 +136,9 @@ impl Tool {
             Tool::Doxygen => &["doxygen"],
             // Ubuntu's package is a snap, which a container cannot install.
             Tool::Chromium => &["chromium"],
+            Tool::Mmdebstrap => &["mmdebstrap"],
+            Tool::Rpm => &["rpm"],
+            Tool::Lintian => &["lintian"],
         }
     }
 
@@ -164,6 +176,9 @@ impl Tool {
             Tool::Mingw => on_path("x86_64-w64-mingw32-g++").is_some(),
             Tool::Wine => wine().is_some(),
             Tool::RustWithSources => on_path(CLANG_OF_RUST).is_some() && has_sources(),
+            Tool::Mmdebstrap => on_path("mmdebstrap").is_some(),
+            Tool::Rpm => on_path("rpm").is_some(),
+            Tool::Lintian => on_path("lintian").is_some(),
         }
     }
 }

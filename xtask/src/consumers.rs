@@ -1,13 +1,11 @@
 //! Uses the installed library as its users do: with CMake and with pkg-config, shared and static,
 //! after moving the installed tree. The programs are the ones in the README and the C header.
 
-use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
-use tooling::Tally;
-use tooling::cmake::Build;
+use anyhow::{Result, ensure};
+use std::path::Path;
 use tooling::dist::{self, Dist};
-use tooling::document::blocks;
 use tooling::project::{Project, empty_folder};
+use tooling::{Tally, consumers};
 
 /// Builds and runs all of them.
 pub fn check(project: &Project) -> Result<Tally> {
@@ -16,25 +14,7 @@ pub fn check(project: &Project) -> Result<Tally> {
     empty_folder(&scratch)?;
     let moved = Dist { folder: scratch.join("moved"), ..installed.clone() };
     project.run("cp").arg("-a").arg(&installed.folder).arg(&moved.folder).go()?;
-    let program = scratch.join("readme.cpp");
-    let text = std::fs::read_to_string(project.path("README.md"))?;
-    let block = |language: &str| blocks(&text).into_iter().find(|block| block.language == language);
-    let source = block("cpp").context("The README has no C++ program.")?;
-    let expected = block("text").context("The README has no output of its programs.")?;
-    std::fs::write(&program, source.text)?;
-
-    let option = format!("-DREADME_PROGRAM={}", program.display());
-    let build = Build::configure(project, &moved, "xtask/consumers", "xtask/consumers/cmake", &[&option])?;
-    build.build(None)?;
-    let mut built = vec![build.file("readme")];
-    for is_static in [false, true] {
-        built.push(by_pkg_config(project, &moved, &program, is_static)?);
-    }
-    for file in built {
-        let printed = start(project, &file, &moved)?;
-        let expected = expected.text;
-        ensure!(printed == expected, "{} printed\n{printed}\ninstead of\n{expected}", file.display());
-    }
+    consumers::check(project, &moved, &scratch)?;
     header_program(project, &moved, &scratch)?;
     Tally::passed(4)
 }
@@ -72,28 +52,3 @@ const CONFIG: &str = r#"deserializers = ( [
   input = [ features = [ dim = 64 ; format = "dense" ] ; labels = [ dim = 10 ; format = "sparse" ] ]
 ] )
 "#;
-
-/// Runs a program in the root, the base of the README's paths.
-fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {
-    project.run(&program.to_string_lossy()).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
-}
-
-/// Builds the program with the flags that pkg-config prints.
-fn by_pkg_config(project: &Project, dist: &Dist, program: &Path, is_static: bool) -> Result<PathBuf> {
-    let search = dist.folder.join("lib/pkgconfig");
-    let mut ask = vec!["--cflags", "--libs", "cntk_reader"];
-    if is_static {
-        ask.push("--static");
-    }
-    let flags = project.run("pkg-config").args(&ask).env("PKG_CONFIG_PATH", search).output()?;
-    // A linker prefers the shared library if both exist.
-    let archive = dist.folder.join("lib/libcntk_reader.a");
-    let flags = flags.split_whitespace().map(|flag| match flag {
-        "-lcntk_reader" if is_static => archive.to_string_lossy().into_owned(),
-        flag => flag.to_owned(),
-    });
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    let output = program.with_extension(if is_static { "pkgconfig-static" } else { "pkgconfig" });
-    project.run(&compiler).arg("-std=c++17").arg(program).arg("-o").arg(&output).args(flags).go()?;
-    Ok(output)
-}
