@@ -143,7 +143,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn wine_variables(&self) -> [(&'static str, String); 2] {
+    /// The environment of Wine.
+    pub fn wine_variables(&self) -> [(&'static str, String); 2] {
         let prefix = self.folder().join("wine").display().to_string();
         [("WINEPREFIX", prefix), ("WINEDEBUG", "-all".to_owned())]
     }

@@ -21,6 +21,7 @@ mod lint;
 mod modules;
 mod mutants;
 mod packages;
+mod platforms;
 mod port;
 mod python_tests;
 mod repository;
@@ -149,6 +150,8 @@ cargo xtask COMMAND [OPTIONS]
                            checksums, and the steps that a maintainer does by hand; publishes nothing
       --only NAME          these packages only, may be repeated; --list lists them
       --reviewed-abi       accepts what abidiff reports besides additions since the last release
+  platforms [NAME ...]     other systems: Windows under Wine, Linux with musl, and macOS, which is only linked; builds library and
+                           tool with Debian's Rust and its sources, MinGW or Zig, and runs the tests
   port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
                            refusal of processors on which the library would be wrong
       --short              the tests of the library's modules, and every tenth record
@@ -189,6 +192,7 @@ fn run(project: &Project, mut parser: Parser) -> Result<()> {
         "soak" => soak::command(project, parser),
         "docs" => no_more(&mut parser).and_then(|()| docs_site::command(project)),
         "dropin" => modules::command(project, parser),
+        "platforms" => platforms::command(project, parser),
         "port" => port::command(project, parser),
         "reproducible" => no_more(&mut parser).and_then(|()| reproducible::command(project)),
         "trust" => trust::command(project, parser),

@@ -4,8 +4,8 @@
 use crate::packages::{self, BENCHES, ORACLE};
 use crate::{
     abi, api, attack, build, consumers, deny, differences, docs_site, fmt, guide, header, layers, lint,
-    python_tests, repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch, trust,
-    workflows,
+    platforms, python_tests, repository, rust_tests, sanitize, schedules, shells, shipped, symbols, torch,
+    trust, workflows,
 };
 use anyhow::Result;
 use examples::{csharp, demo, ends, images, mpi, speech};
@@ -99,6 +99,7 @@ pub const ALL: &[Step] = &[
         workflows::step,
     ),
     step("clippy", "clippy reports nothing", clippy),
+    step("platforms", "the library and the tool compile for Windows and macOS", platforms::step),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("site", "the documentation site: its pages in a browser, its links, its search", |project| {
         with_luxuries(project, &[Tool::Doxygen, Tool::Chromium], docs_site::step)

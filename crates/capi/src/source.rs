@@ -141,7 +141,7 @@ impl cntk_reader_source {
                          CNTK_READER_SOURCE_INIT sets.",
                     ));
                 }
-                Config::from_file(&to_path(path))
+                Config::from_file(to_path(path))
             }
             [true, true, false] => {
                 // SAFETY: `options` is not NULL, so it is a handle, by this function's contract.
