@@ -88,6 +88,11 @@ impl<'a> Builder<'a> {
         Ok(Builder { project, platform, builds_std, zigbuild })
     }
 
+    /// Returns the platform.
+    pub fn platform(&self) -> Platform {
+        self.platform
+    }
+
     /// Returns cargo's target folder.
     pub fn folder(&self) -> PathBuf {
         self.project.target.join("platforms").join(self.platform.name)

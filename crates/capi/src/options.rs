@@ -433,8 +433,11 @@ mod tests {
             }
         }
         let expected = "a = false\nb = -1\nc = 18446744073709551615\nd = 0.25\ne = \"e f\"\ng = (\"e\")\n\
-                        p = \"file:/x%20%22y%22%20%FF\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
+                        p = \"file:/x%20%22y%22%20~\"\nq = (\"*.ctf\":\"*.ctf\")\nr = (\"file:%2A\")\n\
                         s = [ dim = 3 ]\nt = ([ dim = 3 ])\n";
+        // Windows knows no such byte in a path.
+        let odd = if cfg!(windows) { "%EF%BF%BD" } else { "%FF" };
+        let expected = &*expected.replace('~', odd);
         assert_eq!(text_of(options), expected);
         let mut copy = MaybeUninit::uninit();
         // SAFETY: options that are not freed yet.

@@ -375,7 +375,7 @@ mod tests {
         let second = listed(&*stages.table, 1);
         assert_eq!(loaded.matching(&second[0]).expect("no error"), None, "its chunk is not loaded");
         let text = loaded.diagnostics().key_text(second[1].key, &stages.corpus);
-        assert_eq!(text, format!("1 of '{}'", paths[1].display()));
+        assert_eq!(text, format!("1 of '{}'", paths[1].display()).replace('\\', "/"));
         assert_eq!(loaded.sequence_facts(), stages.table.sequence_facts());
     }
 

@@ -120,6 +120,7 @@ mod tests {
         assert_eq!(cause, Some(&7));
     }
 
+    #[cfg(unix)]
     #[test]
     fn not_found_advice_depends_on_path() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);

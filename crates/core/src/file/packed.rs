@@ -1,6 +1,7 @@
 //! Compressed files: how they are recognized, and which of two ways of reading applies.
 
 use super::DataFile;
+use super::new_file::is_temporary;
 #[cfg(feature = "compression")]
 use super::{FileSource, unpacked};
 use crate::{Error, Result, system};
@@ -31,13 +32,14 @@ pub fn is_named_as_zstd(path: &str) -> bool {
 impl Compression {
     /// Returns the compression of a file, if any. Both its name and its first bytes must match:
     /// other files cost no read, and a plain file is read as it is whatever its name, as CNTK does.
-    /// The path of an open descriptor says nothing about the file, so there the bytes alone decide.
+    /// The path of an open descriptor, or of a file that is being written, says nothing about the
+    /// file, so there the bytes alone decide.
     pub(super) fn of(file: &DataFile, path: &OsStr) -> Result<Option<Compression>> {
         let path = path.as_encoded_bytes();
         let named = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
         let compression = match named {
             Some(&(_, compression)) => compression,
-            None if system::is_path_of_open(path) => Compression::Zstd,
+            None if system::is_path_of_open(path) || is_temporary(path) => Compression::Zstd,
             None => return Ok(None),
         };
         let mut magic = [0; 4];

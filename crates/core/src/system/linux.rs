@@ -137,6 +137,19 @@ pub fn populate(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
+/// Returns the C library's `pow(10, exponent)`, as CNTK does. It is not always the double nearest
+/// to the power.
+pub fn power_of_ten(exponent: f64) -> f64 {
+    // SAFETY: `pow` has the C signature `double pow(double, double)`, accesses no memory of the
+    // caller, and is defined for all arguments.
+    unsafe { pow(10.0, exponent) }
+}
+
+// Declared here instead of calling `f64::powf`, which the compiler may evaluate with its own `pow`.
+unsafe extern "C" {
+    fn pow(base: f64, exponent: f64) -> f64;
+}
+
 /// Asks for a huge page for memory of its size and alignment, and returns whether there may be one.
 pub fn advise_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
     // SAFETY: the range is `memory`, which is borrowed and thus mapped. The advice does not change

@@ -2,6 +2,6 @@
 
 pub use super::plain::{
     advise_huge, allocate_pages, free_pages, grow_pages, is_path_of_open, name_unnamed, open_unnamed,
-    path_of_open, populate, refuse_cancel, stop_unwinding,
+    path_of_open, populate, power_of_ten, refuse_cancel, stop_unwinding,
 };
 pub use super::unix::*;

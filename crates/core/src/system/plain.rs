@@ -73,6 +73,16 @@ pub unsafe fn grow_pages(start: NonNull<u8>, size: usize, new: usize) -> Option<
 /// the first write to a page creates it.
 pub fn populate(_: &mut [MaybeUninit<u8>]) {}
 
+/// Returns ten to the power of an integer, with the bits of glibc 2.28 and newer: the nearest
+/// double, but for two powers.
+pub fn power_of_ten(exponent: f64) -> f64 {
+    let nearest = format!("1e{exponent}").parse().unwrap_or(if exponent < 0.0 { 0.0 } else { f64::INFINITY });
+    match exponent {
+        23.0 | 210.0 => f64::next_up(nearest),
+        _ => nearest,
+    }
+}
+
 /// Asks for a huge page, and returns whether there may be one; here there is none.
 pub fn advise_huge(_: &mut [MaybeUninit<u8>]) -> bool {
     false

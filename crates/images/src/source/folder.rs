@@ -144,6 +144,7 @@ mod tests {
     fn lines(names: &[&str], label_dim: u32) -> std::result::Result<Vec<String>, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().display().to_string();
+        let slashed = |text: &str| text.replace(std::path::MAIN_SEPARATOR, "/");
         for name in names {
             let path = folder.path().join(name);
             if name.ends_with('/') {
@@ -156,7 +157,7 @@ mod tests {
         assert!(is_folder(&root));
         let map = map_of_folder(&root, label_dim).map_err(|error| error.to_string())?;
         let map = String::from_utf8(map).expect("text");
-        Ok(map.lines().map(|line| line.replace(&format!("{root}/"), "")).collect())
+        Ok(map.lines().map(|line| slashed(line).replace(&(slashed(&root) + "/"), "")).collect())
     }
 
     #[test]

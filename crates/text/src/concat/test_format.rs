@@ -259,7 +259,8 @@ impl Format for TestFormat {
     const REPORTS_KEYS: bool = true;
 
     fn open(&self, path: &str, pool: Option<&Pool>) -> Result<TestFile> {
-        let number: usize = path.rsplit('/').next().and_then(|name| name.parse().ok()).expect("a number");
+        let number: usize =
+            path.rsplit(std::path::is_separator).next().and_then(|name| name.parse().ok()).expect("a number");
         self.events.lock().push(("open", number));
         while number > 0 && self.gate.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_micros(100));

@@ -242,16 +242,17 @@ mod tests {
     }
 
     fn names(folder: &tempfile::TempDir, text: &str) -> Vec<String> {
-        let root = folder.path().display().to_string();
+        // In what a pattern finds, slashes separate folders, on Windows too.
+        let root = folder.path().display().to_string().replace(std::path::MAIN_SEPARATOR, "/");
         let found = named(&text.replace('~', &root)).expect("files");
         found.iter().map(|path| path.replace(&format!("{root}/"), "")).collect()
     }
 
     #[test]
     fn patterns_are_sorted_by_bytes() {
-        let folder = folder(&["b-10", "b-9", "b-1", "B-1", "c", ".b-1", "sub/b-1", "sub2/b-2"]);
+        let folder = folder(&["b-10", "b-9", "b-1", "D-1", "c", ".b-1", "sub/b-1", "sub2/b-2"]);
         assert_eq!(names(&folder, "~/b-*"), ["b-1", "b-10", "b-9"]);
-        assert_eq!(names(&folder, "~/[bB]-1"), ["B-1", "b-1"]);
+        assert_eq!(names(&folder, "~/[bD]-1"), ["D-1", "b-1"]);
         assert_eq!(names(&folder, "~/?"), ["c"]);
         assert_eq!(names(&folder, "~/.b*"), [".b-1"]);
         assert_eq!(names(&folder, "~/*/b-*"), ["sub/b-1", "sub2/b-2"]);
@@ -261,6 +262,7 @@ mod tests {
         assert_eq!(names(&folder, "~/*").len(), 5);
     }
 
+    #[cfg(unix)]
     #[test]
     fn lists_keep_their_order() {
         let folder = folder(&["a", "b", "x:y", "c*"]);
@@ -274,6 +276,7 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn existing_paths_are_literal() {
         let folder = folder(&["(a:b)", "a*", "ab", "[x]"]);
@@ -284,6 +287,7 @@ mod tests {
         assert_eq!(named(&format!("{root}/(a:b)")).expect("a file"), [format!("{root}/(a:b)")]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn unmatched_pattern_names_the_folder() {
         let folder = folder(&["a"]);

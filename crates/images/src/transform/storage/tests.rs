@@ -90,7 +90,7 @@ fn errors_name_what_was_found() {
 fn missing_file_has_cntks_message() {
     let error = read("/nowhere/mean.xml").unwrap_err();
     assert_eq!(error.message(), "Could not open file: /nowhere/mean.xml");
-    assert!(error.detail().contains("No such file"), "{error}");
+    assert!(error.detail().contains("There is no folder"), "{error}");
     let (_folder, file) = stored(&compressed(XML.as_bytes())[..20]);
     assert!(read(&file).unwrap_err().message().starts_with("Could not open file: "));
 }

@@ -6,10 +6,9 @@
 //! replace them. [`read`] walks the digits one by one and explains every failure; [`quick`]
 //! computes the same bits in integer registers.
 
-#![allow(unsafe_code, reason = "the C library's pow, whose bits CNTK's numbers have")]
-
 use cntk_reader_core::cpu::digits::{joined, leading_digits, leading_runs, load8};
 use cntk_reader_core::memory::compact::Value;
+use cntk_reader_core::system::power_of_ten;
 use std::sync::LazyLock;
 
 /// Why a text is not a number.
@@ -124,19 +123,6 @@ pub(crate) fn scaled(number: f64, power: f64) -> f64 {
         true => NAN_OF_X86,
         false => product,
     }
-}
-
-/// Returns the C library's `pow(10, exponent)`, as CNTK does. It is not always the double nearest
-/// to the power.
-fn power_of_ten(exponent: f64) -> f64 {
-    // SAFETY: `pow` has the C signature `double pow(double, double)`, accesses no memory of the
-    // caller, and is defined for all arguments.
-    unsafe { pow(10.0, exponent) }
-}
-
-// Declared here instead of calling `f64::powf`, which the compiler may evaluate with its own `pow`.
-unsafe extern "C" {
-    fn pow(base: f64, exponent: f64) -> f64;
 }
 
 /// [`POWERS`] covers exponents from minus this to plus this. Powers of ten beyond are 0 or infinite

@@ -381,6 +381,7 @@ fn sequences_without_data_may_be_skipped() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn files_that_cannot_be_opened() {
     let file = file(b"");

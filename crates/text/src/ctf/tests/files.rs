@@ -277,7 +277,7 @@ fn repeated_keys_are_reported_by_file_or_for_all() {
         opened(&options, Corpus::Numeric, false).expect("opens");
         log.take()
             .into_iter()
-            .map(|(_, line)| line.split(" begins").next().map(str::to_owned))
+            .map(|(_, line)| line.split(" begins").next().map(|text| text.replace('\\', "/")))
             .collect::<Vec<_>>()
     };
     let line = |text: &str| Some(text.to_owned());
@@ -406,6 +406,7 @@ fn infinite_value_of_a_later_segment_has_its_place() {
 }
 
 /// Files are closed between uses if there are very many, and then have to stay the same.
+#[cfg(unix)] // Wine 8 cannot replace an open file.
 #[test]
 fn very_many_files_are_closed_between_uses() {
     for (count, is_closed) in [(KEPT_OPEN, false), (KEPT_OPEN + 1, true)] {

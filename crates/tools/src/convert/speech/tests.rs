@@ -209,7 +209,7 @@ fn failed_conversions_leave_no_file() {
         (mlf_to_text, &bar, "'a|b' cannot be written to a text file"),
         (kaldi_to_mlf, &"tests/kaldi/float.ark".to_owned(), "vector of integers was expected"),
         (kaldi_to_numpy, &"tests/kaldi/labels.ark".to_owned(), "features was expected"),
-        (htk_to_numpy, &folder.path("none.scp"), "No such file"),
+        (htk_to_numpy, &folder.path("none.scp"), "Failed to open input file"),
     ] {
         let before = fs::read_dir(folder.0.path()).expect("a folder").count();
         let error = convert(&folder.conversion(input, "out"), &mut continued).expect_err(words);
