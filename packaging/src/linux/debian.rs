@@ -15,8 +15,9 @@ pub const EMPTY: (&str, &str) = ("empty", "");
 /// What a user has who installs Python and NumPy.
 pub const PYTHON: (&str, &str) = ("python", "python3-venv,python3-numpy");
 
-/// Paths that apt, dpkg and the dynamic linker keep for themselves.
-const OWN: [&str; 5] = ["/var/lib/dpkg", "/var/lib/apt", "/var/cache", "/var/log", "/etc/ld.so.cache"];
+/// Paths that apt, dpkg and the dynamic linker keep for themselves, and the trial's.
+const OWN: [&str; 6] =
+    ["/trial", "/var/lib/dpkg", "/var/lib/apt", "/var/cache", "/var/log", "/etc/ld.so.cache"];
 
 /// The folder of the trial's own files, below the root.
 const TRIAL: &str = "trial";
@@ -103,11 +104,9 @@ impl<'a> Debian<'a> {
         let find = self.project.run("find").args([".", "-mindepth", "1", "-xdev"]);
         let find = find.args(["-type", "d", "-printf", format, "-o"]);
         let printed = find.args(["-printf", &format.replace("\\n", " %s\\n")]).folder(&self.root).output()?;
-        let own = OWN.iter().copied().chain([concat!("/", "trial")]);
-        let own: Vec<&str> = own.collect();
         let mut files: Vec<String> = printed
             .lines()
-            .filter(|line| !own.iter().any(|path| line.contains(&format!(" {path}"))))
+            .filter(|line| !OWN.iter().any(|path| line.contains(&format!(" {path}"))))
             .map(str::to_owned)
             .collect();
         files.sort();

@@ -78,9 +78,8 @@ fn documents(project: &Project, dist: &Dist, time: &str, folder: &Path) -> Resul
     let date = project.run("date").args(["--utc", "--rfc-email", &format!("--date=@{time}")]).output()?;
     let debian = format!(
         "cntk-reader ({}-{REVISION}) unstable; urgency=medium\n\n  \
-         * Built from version {} of cntk-reader, whose own changes are in changelog.gz.\n\n \
+         * The changes of this version are in changelog.gz.\n\n \
          -- {}  {date}",
-        dist.version,
         dist.version,
         maintainer(project)?
     );
