@@ -154,7 +154,7 @@ impl<'a> Debian<'a> {
             readme.expect(way, &self.sh(&script).with_context(|| way.to_owned())?)?;
         }
         let linked = self.sh("for file in shared/readme by_pkg_config static/readme; do ldd $file; done")?;
-        let count = linked.matches("libcntk_reader.so").count();
+        let count = linked.matches("libcntk_reader.so.1 =>").count();
         ensure!(count == 2, "Two of the three programs must need the shared library:\n{linked}");
         Ok(())
     }
