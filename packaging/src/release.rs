@@ -1,7 +1,7 @@
 //! `cargo xtask release --dry-run`: from a clean checkout to all files of a release.
 //!
 //! Checks the version, the changelog and the ABI, builds and tries all packages, and gathers their
-//! files under target/release-VERSION with checksums and an SBOM. Nothing is published from here:
+//! files under target/release-VERSION with their checksums. Nothing is published from here:
 //! the workflow `release` publishes, after a maintainer has pushed a tag and approved it.
 
 mod abi;
@@ -58,8 +58,8 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
     if !is_dry {
         bail!(
-            "Nothing is published from here. `cargo xtask release --dry-run` builds all files of version {version}, \
-             and publishes none. The rest is up to a maintainer:\n{}",
+            "Nothing is published from here. `cargo xtask release --dry-run` builds all files of \
+             version {version}, and publishes none. The rest is up to a maintainer:\n{}",
             by_hand(&version, &dist_abi(project)?)
         );
     }
@@ -206,20 +206,22 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn by_hand(version: &str, abi: &str) -> String {
     format!(
         "
-  1. CHANGELOG.md: rename [Unreleased] to '[{version}] - DATE', and remove from README.md and SECURITY.md that nothing
-     is released. Commit.
+  1. CHANGELOG.md: rename [Unreleased] to '[{version}] - DATE'. For the first release, remove from
+     README.md, SECURITY.md and docs/ that nothing is released. Commit.
   2. On a machine with CNTK: cargo xtask test --long, cargo xtask oracle, cargo xtask trust --all.
-  3. git tag --sign v{version} && git push origin v{version}. The workflow `release` builds all files again.
-  4. Compare SHA256SUMS of its draft with the one made here. Sign it (gpg --armor --detach-sign SHA256SUMS), and add the
-     signature to the draft.
-  5. Approve the environment `crates-io`, and then `pypi`. The first version of each crate needs a token instead, because
-     crates.io trusts workflows with existing crates only: cargo publish --workspace, bottom up:
-     {crates}, cntk-reader-cli.
+  3. git tag --sign v{version} && git push origin v{version}
+     The workflow `release` builds all files again.
+  4. Compare SHA256SUMS of its draft with the one made here. Sign it, and add the signature to the
+     draft: gpg --armor --detach-sign SHA256SUMS
+  5. Approve the environment `crates-io`, and then `pypi`. The first version of each crate needs a
+     token instead, because crates.io trusts workflows with existing crates only. From the bottom
+     up, as cargo publish --workspace does it:
+     {crates}
   6. Push the NuGet package; send the recipes to conda-forge, Conan's index and vcpkg.
   7. Publish the draft. Announce it.
-  8. cp xtask/abi/libcntk_reader.abi '{released}', raise the version in Cargo.toml, and add [Unreleased]
-     to CHANGELOG.md.",
-        crates = tooling::joint::LIBRARY.join(", "),
+  8. cp xtask/abi/libcntk_reader.abi '{released}'
+     Raise the version in Cargo.toml, and add [Unreleased] to CHANGELOG.md.",
+        crates = [&tooling::joint::LIBRARY[..], &["cntk-reader-cli"]].concat().join("\n     "),
         released = abi::file(version, abi),
     )
 }

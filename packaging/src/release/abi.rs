@@ -39,9 +39,9 @@ pub fn check(project: &Project, is_reviewed: bool) -> Result<String> {
         Ok(_) => Ok(format!("nothing but additions since {version}")),
         Err(report) if is_reviewed => Ok(format!("reviewed by a maintainer: {report:#}")),
         Err(report) => bail!(
-            "The ABI number is still that of {version} ({abi}), and the ABI is not:\n{report:#}\nEnumerators and members at \
-             the end of structs may be added: if there is nothing else, repeat the command with --reviewed-abi. Anything \
-             else needs a new ABI number."
+            "The ABI number is still that of {version} ({abi}), and the ABI is not:\n{report:#}\n\
+             Enumerators and members at the end of structs may be added: if there is nothing else, \
+             repeat the command with --reviewed-abi. Anything else needs a new ABI number."
         ),
     }
 }
