@@ -9,6 +9,7 @@ extern crate tooling;
 
 mod linux;
 mod release;
+mod crates;
 mod tools;
 
 use anyhow::{Context, Result, bail};
@@ -63,6 +64,7 @@ const KINDS: &[Kind] = &[
         what: "the Python wheel, in a Debian without compilers and Rust",
         make: linux::bare_python::make,
     },
+    Kind { name: "crates", what: "crates for crates.io, ready to publish", make: crates::make },
 ];
 
 /// Runs the command named by the first argument, which `cargo xtask` passes on.
@@ -116,6 +118,11 @@ fn make(project: &Project, kind: &Kind) -> Result<Made> {
         say!("      {trial}");
     }
     Ok(made)
+/// Creates an empty folder for the trials of packages, outside the folder of the packages.
+fn scratch(project: &Project, name: &str) -> Result<PathBuf> {
+    let folder = project.target.join("packaging/trials").join(name);
+    empty_folder(&folder)?;
+    Ok(folder)
 }
 
 fn list() -> String {
