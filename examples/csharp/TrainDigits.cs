@@ -31,17 +31,17 @@ static class TrainDigits
                               stream.IsSparse ? "sparse" : "dense");
         foreach (Member member in reader.Members)
             Console.WriteLine("{0}: {1} samples in {2} chunks", member.Type, member.Sizes.Samples, member.Sizes.Chunks);
-        reader.StartEpoch(MinibatchSize);
-        using (Minibatch minibatch = reader.GetMinibatch())
+        reader.StartEpoch(new Epoch { MinibatchSize = MinibatchSize });
+        using (Minibatch minibatch = reader.Next())
         {
             Console.WriteLine("{0} of {1} samples read, {2} bytes in use", reader.Progress.Delivered,
                               reader.Progress.Expected, reader.MemoryInBytes > 0 ? "some" : "no");
             StreamMinibatch features = minibatch["features"], labels = minibatch["labels"];
             Console.WriteLine("first minibatch: features {0} x {1}, labels {2} x {3} with {4} stored values",
                               features.SampleSize, features.Columns, labels.SampleSize, labels.Columns,
-                              labels.Values().Length);
+                              labels.ValueCount);
             Console.WriteLine("first digit: a {0}, middle rows {1}", labels.Indices()[0],
-                              string.Join(" ", features.Values().Skip(24).Take(16)));
+                              string.Join(" ", features.Floats().Skip(24).Take(16)));
         }
     }
 
@@ -50,30 +50,26 @@ static class TrainDigits
     static double Learn(Reader reader, double[,] weights, int minibatches = int.MaxValue)
     {
         int right = 0, samples = 0;
-        for (bool end = false; !end && minibatches > 0; --minibatches)
+        foreach (Minibatch minibatch in reader.Minibatches().Take(minibatches))
         {
-            using (Minibatch minibatch = reader.GetMinibatch())
+            float[] pixels = minibatch["features"].Floats();
+            int[] digits = minibatch["labels"].Indices();    // One stored value per sample: the digit.
+            var step = new double[Digits, Pixels];
+            for (int i = 0; i < digits.Length; ++i)
             {
-                end = minibatch.EndOfEpoch;
-                if (!minibatch.HasData) continue;
-                float[] pixels = minibatch["features"].Values();
-                int[] digits = minibatch["labels"].Indices();    // One stored value per sample, for the digit.
-                var step = new double[Digits, Pixels];
-                for (int i = 0; i < digits.Length; ++i)
-                {
-                    double[] scores = Enumerable.Range(0, Digits).Select(k => Math.Exp(Enumerable.Range(0, Pixels)
-                        .Sum(p => weights[k, p] * pixels[i * Pixels + p] / 16))).ToArray();
-                    double sum = scores.Sum();
-                    if (Array.IndexOf(scores, scores.Max()) == digits[i]) ++right;
-                    for (int k = 0; k < Digits; ++k)
-                        for (int p = 0; p < Pixels; ++p)
-                            step[k, p] += ((k == digits[i] ? 1 : 0) - scores[k] / sum) * pixels[i * Pixels + p] / 16;
-                }
+                double[] scores = Enumerable.Range(0, Digits).Select(k => Math.Exp(Enumerable
+                    .Range(0, Pixels).Sum(p => weights[k, p] * pixels[i * Pixels + p] / 16))).ToArray();
+                double sum = scores.Sum();
+                if (Array.IndexOf(scores, scores.Max()) == digits[i]) ++right;
                 for (int k = 0; k < Digits; ++k)
                     for (int p = 0; p < Pixels; ++p)
-                        weights[k, p] += LearningRate * step[k, p] / digits.Length;
-                samples += digits.Length;
+                        step[k, p] += ((k == digits[i] ? 1 : 0) - scores[k] / sum)
+                                      * pixels[i * Pixels + p] / 16;
             }
+            for (int k = 0; k < Digits; ++k)
+                for (int p = 0; p < Pixels; ++p)
+                    weights[k, p] += LearningRate * step[k, p] / digits.Length;
+            samples += digits.Length;
         }
         return (double)right / samples;
     }
@@ -82,7 +78,7 @@ static class TrainDigits
     // this reader, and with a new one that is restored. The weights must be equal.
     static bool Resume(Reader reader, string file, double[,] weights)
     {
-        reader.StartEpoch(MinibatchSize, index: 1);
+        reader.StartEpoch(new Epoch { MinibatchSize = MinibatchSize, Index = 1 });
         Learn(reader, weights, 20);
         byte[] checkpoint = reader.SaveCheckpoint();
         var copy = (double[,])weights.Clone();
@@ -109,8 +105,8 @@ static class TrainDigits
             File.WriteAllLines(broken, lines);
             using (Reader reader = Open(broken))
             {
-                reader.StartEpoch(MinibatchSize);
-                reader.GetMinibatch().Dispose();
+                reader.StartEpoch(new Epoch { MinibatchSize = MinibatchSize });
+                reader.Next().Dispose();
             }
             return false;
         }
@@ -134,7 +130,7 @@ static class TrainDigits
             {
                 ShowFirst(reader);
                 var weights = new double[Digits, Pixels];
-                reader.StartEpoch(MinibatchSize);
+                reader.StartEpoch(new Epoch { MinibatchSize = MinibatchSize });
                 Console.WriteLine("epoch 1: accuracy {0:F3}", Learn(reader, weights));
                 return Resume(reader, file, weights) && ShowError(file) ? 0 : 1;
             }

@@ -1,4 +1,4 @@
-// Native.cs: the functions and structs of cntk_reader.h that Reader.cs uses, member by member.
+// Native.cs: the functions and structs of cntk_reader.h that the package uses, member by member.
 
 using System;
 using System.Runtime.InteropServices;
@@ -10,7 +10,10 @@ namespace CntkReader
     {
         const string Library = "cntk_reader";
 
+        public const uint Abi = 1;      // CNTK_READER_ABI_VERSION
         public const int Sparse = 1;    // CNTK_READER_STORAGE_SPARSE_CSC
+        public const int Pending = 2;   // CNTK_READER_OUTCOME_PENDING
+        public const int Ended = 1;     // CNTK_READER_OUTCOME_END_OF_EPOCH
 
         public sealed class ReaderHandle : SafeHandle
         {
@@ -23,19 +26,35 @@ namespace CntkReader
         {
             public MinibatchHandle(IntPtr raw) : base(IntPtr.Zero, true) { SetHandle(raw); }
             public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
-            protected override bool ReleaseHandle() { cntk_reader_minibatch_release(handle); return true; }
+            protected override bool ReleaseHandle()
+            {
+                cntk_reader_minibatch_release(handle);
+                return true;
+            }
+        }
+
+        // Fails if the library that was loaded has other structs than those below.
+        public static void CheckAbi()
+        {
+            uint abi = cntk_reader_version_get_abi();
+            if (abi == Abi) return;
+            throw new InvalidOperationException(
+                "The native library has ABI " + abi + ", and this assembly needs ABI " + Abi + ".");
         }
 
         // Throws if a call has failed, and frees its error object.
         public static void Check(int status, IntPtr error)
         {
             if (status == 0) return;
-            var info = new ErrorInfo { StructSize = (UIntPtr)Marshal.SizeOf<ErrorInfo>() };
+            var info = new ErrorInfo { StructSize = SizeOf<ErrorInfo>() };
             cntk_reader_error_describe(error, ref info);
-            var exception = new ReaderException(status, Text(cntk_reader_error_get_text(error)), info);
+            string text = Text(cntk_reader_error_get_text(error));
+            var exception = new ReaderException((ErrorKind)status, text, info);
             cntk_reader_error_free(error);
             throw exception;
         }
+
+        public static UIntPtr SizeOf<T>() { return (UIntPtr)Marshal.SizeOf<T>(); }
 
         // Converts a NUL-terminated UTF-8 string; null for NULL.
         public static string Text(IntPtr from)
@@ -82,7 +101,7 @@ namespace CntkReader
         {
             public UIntPtr StructSize, StreamCount, MemberCount;
             public ulong Samples, Sequences, Chunks;
-            public uint NumericKeys, Reserved;
+            public uint NumericKeys, Lockstep;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -124,7 +143,8 @@ namespace CntkReader
         public struct Epoch
         {
             public UIntPtr StructSize;
-            public ulong Workers, Rank, MinibatchSize, TruncationLength, RightSplice, CrossSweeps, Samples, Sweeps, Index;
+            public ulong Workers, Rank, MinibatchSize, TruncationLength, RightSplice, CrossSweeps;
+            public ulong Samples, Sweeps, Index;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -135,6 +155,15 @@ namespace CntkReader
             public UIntPtr StreamCount;
             public IntPtr Keys;
             public UIntPtr KeyCount;
+            public uint IsStep, Reserved;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Record
+        {
+            public ulong Sequence, Lane;
+            public long Begin;
+            public ulong End;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -150,7 +179,16 @@ namespace CntkReader
             public UIntPtr ValueCount;
             public IntPtr Indices, ColumnOffsets, Block;
             public UIntPtr BlockSize;
+            public uint SequenceMajor, IsPacked;
+            public UIntPtr Longest;
+            public IntPtr Shape;
+            public UIntPtr ShapeRank;
         }
+
+        [DllImport(Library)]
+        public static extern uint cntk_reader_version_get_abi();
+        [DllImport(Library)]
+        public static extern IntPtr cntk_reader_version_get_text();
 
         [DllImport(Library)]
         public static extern int cntk_reader_error_describe(IntPtr error, ref ErrorInfo info);
@@ -160,18 +198,22 @@ namespace CntkReader
         public static extern void cntk_reader_error_free(IntPtr error);
 
         [DllImport(Library)]
-        public static extern int cntk_reader_open(ref Source source, out IntPtr reader, out IntPtr error);
+        public static extern int cntk_reader_open(
+            ref Source source, out IntPtr reader, out IntPtr error);
         [DllImport(Library)]
         public static extern void cntk_reader_free(IntPtr reader);
         [DllImport(Library)]
-        public static extern int cntk_reader_describe(ReaderHandle reader, ref Info info, out IntPtr error);
+        public static extern int cntk_reader_describe(
+            ReaderHandle reader, ref Info info, out IntPtr error);
         [DllImport(Library)]
         public static extern int cntk_reader_member_describe(
             ReaderHandle reader, UIntPtr index, ref MemberInfo info, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_progress_get(ReaderHandle reader, ref Progress progress, out IntPtr error);
+        public static extern int cntk_reader_progress_get(
+            ReaderHandle reader, ref Progress progress, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_memory_get(ReaderHandle reader, ref Memory memory, out IntPtr error);
+        public static extern int cntk_reader_memory_get(
+            ReaderHandle reader, ref Memory memory, out IntPtr error);
         [DllImport(Library)]
         public static extern int cntk_reader_chunk_size_suggest(
             ReaderHandle reader, ulong workers, out ulong bytes, out IntPtr error);
@@ -179,9 +221,15 @@ namespace CntkReader
         public static extern int cntk_reader_stream_describe(
             ReaderHandle reader, UIntPtr id, ref StreamInfo info, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_epoch_start(ReaderHandle reader, ref Epoch epoch, out IntPtr error);
+        public static extern int cntk_reader_epoch_start(
+            ReaderHandle reader, ref Epoch epoch, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_minibatch_read(ReaderHandle reader, out IntPtr minibatch, out IntPtr error);
+        public static extern int cntk_reader_epoch_start_next(
+            ReaderHandle reader, ref Epoch epoch, out ulong index, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_minibatch_next(
+            ReaderHandle reader, ulong milliseconds, out IntPtr minibatch, out int outcome,
+            out IntPtr error);
 
         [DllImport(Library)]
         public static extern int cntk_reader_minibatch_describe(
@@ -190,10 +238,15 @@ namespace CntkReader
         public static extern int cntk_reader_minibatch_stream_describe(
             MinibatchHandle minibatch, UIntPtr id, ref StreamMinibatch parts, out IntPtr error);
         [DllImport(Library)]
+        public static extern int cntk_reader_minibatch_get_key_text(
+            MinibatchHandle minibatch, UIntPtr sequence, byte[] text, UIntPtr capacity,
+            out UIntPtr length, out IntPtr error);
+        [DllImport(Library)]
         public static extern void cntk_reader_minibatch_release(IntPtr minibatch);
 
         [DllImport(Library)]
-        public static extern int cntk_reader_checkpoint_save(ReaderHandle reader, out IntPtr buffer, out IntPtr error);
+        public static extern int cntk_reader_checkpoint_save(
+            ReaderHandle reader, out IntPtr buffer, out IntPtr error);
         [DllImport(Library)]
         public static extern int cntk_reader_checkpoint_restore(
             ReaderHandle reader, byte[] bytes, UIntPtr size, out IntPtr error);

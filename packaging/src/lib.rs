@@ -10,12 +10,14 @@ extern crate tooling;
 mod linux;
 mod release;
 mod crates;
+mod nuget;
 mod tools;
 
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tooling::project::{Project, empty_folder};
 
 /// A kind of package.
@@ -65,7 +67,11 @@ const KINDS: &[Kind] = &[
         make: linux::bare_python::make,
     },
     Kind { name: "crates", what: "crates for crates.io, ready to publish", make: crates::make },
+    Kind { name: "nuget", what: "a NuGet package for .NET and Mono", make: nuget::make },
 ];
+
+/// Where the project's sources are published.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// Runs the command named by the first argument, which `cargo xtask` passes on.
 pub fn run(project: &Project, mut parser: Parser) -> Result<()> {
@@ -123,6 +129,20 @@ fn scratch(project: &Project, name: &str) -> Result<PathBuf> {
     let folder = project.target.join("packaging/trials").join(name);
     empty_folder(&folder)?;
     Ok(folder)
+}
+
+/// The commit of the checkout.
+struct Commit {
+    /// Its hash.
+    id: String,
+    /// Its time: the time of all files in packages.
+    time: SystemTime,
+}
+
+fn commit(project: &Project) -> Result<Commit> {
+    let text = project.run("git").args(["log", "-1", "--format=%H %ct"]).output()?;
+    let (id, seconds) = text.trim().split_once(' ').context("git knows no commit")?;
+    Ok(Commit { id: id.to_owned(), time: UNIX_EPOCH + Duration::from_secs(seconds.parse()?) })
 }
 
 fn list() -> String {

@@ -28,6 +28,10 @@ pub enum Tool {
     Mpi,
     /// A compiler and a runtime for C#.
     Mono,
+    /// The same with .NET Standard, and a library that edits assemblies.
+    MonoDevel,
+    /// zip and unzip.
+    Zip,
     /// bash, zsh and fish.
     Shells,
     /// abidw and abidiff.
@@ -77,6 +81,11 @@ const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
 /// sanitizer run-time libraries.
 pub const CLANG_OF_RUST: &str = "clang-22";
 
+/// The names of .NET Standard 2.0's types, in Mono's folder.
+pub const NETSTANDARD: &str = "/usr/lib/mono/4.8-api/Facades/netstandard.dll";
+/// Mono's library that edits assemblies.
+pub const CECIL: &str = "/usr/lib/mono/gac/Mono.Cecil/0.11.0.0__0738eb9f132ed756/Mono.Cecil.dll";
+
 const RUST_PACKAGES: [&str; 6] =
     ["rustc-web", "cargo-web", "libstd-rust-web-dev", "rust-web-src", "clang-22", "libclang-rt-22-dev"];
 
@@ -92,6 +101,8 @@ impl Tool {
             Tool::Binutils => "binutils (nm, readelf)",
             Tool::Mpi => "Open MPI",
             Tool::Mono => "Mono (mcs, mono)",
+            Tool::MonoDevel => "Mono with .NET Standard and Mono.Cecil",
+            Tool::Zip => "zip and unzip",
             Tool::Shells => "bash, zsh and fish",
             Tool::Abigail => "abigail-tools (abidw, abidiff)",
             Tool::Clang => "Clang",
@@ -123,6 +134,8 @@ impl Tool {
             Tool::Binutils => &["binutils"],
             Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
             Tool::Mono => &["mono-mcs", "mono-runtime"],
+            Tool::MonoDevel => &["mono-devel", "mono-mcs", "mono-runtime", "libmono-cecil-private-cil"],
+            Tool::Zip => &["zip", "unzip"],
             Tool::Shells => &SHELLS,
             Tool::Abigail => &["abigail-tools"],
             Tool::Clang => &["clang"],
@@ -164,6 +177,11 @@ impl Tool {
             // options.
             Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
+            Tool::MonoDevel => {
+                Tool::Mono.is_there(project)
+                    && [NETSTANDARD, CECIL].iter().all(|file| Path::new(file).exists())
+            }
+            Tool::Zip => on_path("zip").is_some() && on_path("unzip").is_some(),
             Tool::Shells => SHELLS.iter().all(|name| on_path(name).is_some()),
             Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
             Tool::Clang => on_path("clang++").is_some(),

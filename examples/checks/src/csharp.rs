@@ -18,9 +18,14 @@ pub fn check(project: &Project) -> Result<Tally> {
     let folder = project.target.join("examples");
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("TrainDigits.exe");
-    let sources = ["Native.cs", "Reader.cs", "TrainDigits.cs"];
-    let sources = sources.map(|source| project.path("examples/csharp").join(source));
-    project.run("mcs").arg("-warnaserror").arg(format!("-out:{}", program.display())).args(sources).go()?;
+    let library = folder.join("CntkReader.dll");
+    let compile = || project.run("mcs").arg("-warnaserror");
+    let sources = ["Descriptions.cs", "Minibatch.cs", "Native.cs", "Reader.cs"];
+    let sources = sources.map(|source| project.path("packaging/nuget").join(source));
+    compile().arg("-target:library").arg(format!("-out:{}", library.display())).args(sources).go()?;
+    let source = project.path("examples/csharp/TrainDigits.cs");
+    let references = [format!("-r:{}", library.display()), format!("-out:{}", program.display())];
+    compile().args(references).arg(source).go()?;
     let run = project.run("mono").arg(&program).arg(project.path("examples/data"));
     let printed = run.env("LD_LIBRARY_PATH", installed.folder.join("lib")).output()?;
     for line in EXPECTED_OUTPUT {
