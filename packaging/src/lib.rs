@@ -9,9 +9,13 @@ extern crate tooling;
 
 mod linux;
 mod release;
+mod conan;
+mod conda;
 mod crates;
 mod nuget;
+mod source;
 mod tools;
+mod vcpkg;
 
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;
@@ -19,6 +23,7 @@ use lexopt::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tooling::project::{Project, empty_folder};
+use tooling::python;
 
 /// A kind of package.
 struct Kind {
@@ -68,6 +73,9 @@ const KINDS: &[Kind] = &[
     },
     Kind { name: "crates", what: "crates for crates.io, ready to publish", make: crates::make },
     Kind { name: "nuget", what: "a NuGet package for .NET and Mono", make: nuget::make },
+    Kind { name: "conan", what: "the recipe for Conan, with both kinds of libraries", make: conan::make },
+    Kind { name: "conda", what: "the recipe for conda-forge", make: conda::make },
+    Kind { name: "vcpkg", what: "the port for vcpkg", make: vcpkg::make },
 ];
 
 /// Where the project's sources are published.
@@ -129,6 +137,18 @@ fn scratch(project: &Project, name: &str) -> Result<PathBuf> {
     let folder = project.target.join("packaging/trials").join(name);
     empty_folder(&folder)?;
     Ok(folder)
+}
+
+/// Returns a Python with one package of PyPI, in a folder of this name.
+fn python_with(project: &Project, name: &str, package: &str) -> Result<PathBuf> {
+    python::environment_with(project, name, &[package])?.map_err(anyhow::Error::msg)
+}
+
+/// Returns the workspace's version, which all packages have.
+fn version(project: &Project) -> Result<String> {
+    let text = std::fs::read_to_string(project.path("Cargo.toml"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(line.context("Cargo.toml has no version")?.to_owned())
 }
 
 /// The commit of the checkout.
