@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Where the text of the Python package, which other sites show too, leads to files of the
 #: repository.
 REPOSITORY = "https://github.com/cntk-reader/cntk-reader/blob/main/"
-#: Markdown that belongs to no reader.
-OMITTED = ("crates/", "docs/site/", "fuzz/corpus/", "tests/")
+#: Markdown that belongs to no reader of the site.
+OMITTED = ("cli/", "crates/", "docs/site/", "fuzz/corpus/", "tests/")
 PICTURES = (".png", ".svg")
 LANGUAGES = {".h": "c", ".hpp": "cpp", ".cs": "csharp", ".rs": "rust", ".sh": "sh", ".toml": "toml"}
 
