@@ -7,12 +7,12 @@
 #[macro_use]
 extern crate tooling;
 
-mod linux;
-mod release;
 mod conan;
 mod conda;
 mod crates;
+mod linux;
 mod nuget;
+mod release;
 mod source;
 mod tools;
 mod vcpkg;
@@ -132,6 +132,8 @@ fn make(project: &Project, kind: &Kind) -> Result<Made> {
         say!("      {trial}");
     }
     Ok(made)
+}
+
 /// Creates an empty folder for the trials of packages, outside the folder of the packages.
 fn scratch(project: &Project, name: &str) -> Result<PathBuf> {
     let folder = project.target.join("packaging/trials").join(name);
@@ -144,25 +146,26 @@ fn python_with(project: &Project, name: &str, package: &str) -> Result<PathBuf> 
     python::environment_with(project, name, &[package])?.map_err(anyhow::Error::msg)
 }
 
-/// Returns the workspace's version, which all packages have.
-fn version(project: &Project) -> Result<String> {
-    let text = std::fs::read_to_string(project.path("Cargo.toml"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    Ok(line.context("Cargo.toml has no version")?.to_owned())
-}
-
 /// The commit of the checkout.
 struct Commit {
     /// Its hash.
     id: String,
-    /// Its time: the time of all files in packages.
-    time: SystemTime,
+    /// Its time in seconds since 1970. Tools write it into their files in place of the current time
+    /// (`SOURCE_DATE_EPOCH`): packages of one commit are the same bytes whenever they are built.
+    seconds: String,
+}
+
+impl Commit {
+    /// Returns the time of files in packages.
+    fn time(&self) -> Result<SystemTime> {
+        Ok(UNIX_EPOCH + Duration::from_secs(self.seconds.parse()?))
+    }
 }
 
 fn commit(project: &Project) -> Result<Commit> {
-    let text = project.run("git").args(["log", "-1", "--format=%H %ct"]).output()?;
+    let text = project.run("git").args(["log", "-1", "--format=%H %ct"]).silent().output()?;
     let (id, seconds) = text.trim().split_once(' ').context("git knows no commit")?;
-    Ok(Commit { id: id.to_owned(), time: UNIX_EPOCH + Duration::from_secs(seconds.parse()?) })
+    Ok(Commit { id: id.to_owned(), seconds: seconds.to_owned() })
 }
 
 fn list() -> String {

@@ -78,7 +78,12 @@ fn package(project: &Project, dist: &Dist, stage: &Path, file: &Path) -> Result<
     if others.is_dir() {
         project.run("cp").arg("-R").arg(&others).arg(stage).go()?;
     }
-    let text = licences::text(project, "cntk-reader-clib", "x86_64-unknown-linux-gnu", "The native library")?;
+    let text = licences::text(
+        project,
+        "x86_64-unknown-linux-gnu",
+        &["cntk-reader-clib"],
+        "The native library contains",
+    )?;
     std::fs::write(stage.join("THIRD-PARTY.txt"), text)?;
     install(&project.path("LICENSE"), &stage.join("LICENSE"))?;
     let folder = project.path("packaging/nuget");
@@ -100,7 +105,7 @@ fn package(project: &Project, dist: &Dist, stage: &Path, file: &Path) -> Result<
     names.sort_by_key(|name| (!name.starts_with('['), *name));
     for name in &names {
         let file = std::fs::File::options().append(true).open(stage.join(name))?;
-        file.set_modified(commit.time)?;
+        file.set_modified(commit.time()?)?;
     }
     let _ = std::fs::remove_file(file);
     // Dates in zip files are local.

@@ -5,9 +5,9 @@
 //! the workflow `release` publishes, after a maintainer has pushed a tag and approved it.
 
 mod abi;
-mod versions;
+pub mod versions;
 
-use crate::{KINDS, kind, make};
+use crate::{KINDS, commit, kind, make};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -121,8 +121,7 @@ impl State {
             "A release is made of a commit, and these files differ from it:\n{changed}"
         );
         let tags = git(&["tag", "--points-at", "HEAD", "v[0-9]*"])?;
-        let time = git(&["log", "-1", "--format=%ct"])?.trim().to_owned();
-        Ok(State { tags: tags.lines().map(str::to_owned).collect(), time })
+        Ok(State { tags: tags.lines().map(str::to_owned).collect(), time: commit(project)?.seconds })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `package cinstall`: installs the library with cargo-c, as distributions of C libraries do, and
 //! compares the result with target/dist.
 
-use super::{TARGET, commit_time};
+use super::TARGET;
 use crate::{Made, Packages, tools};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -16,7 +16,7 @@ const VERSION: &str = "0.10.24+cargo-0.98.0";
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     let program = tools::from_crates(project, "cargo-c", VERSION)?.with_file_name("cargo-cinstall");
     let dist = project.part("library, release mode", || dist::build(project))?;
-    let (root, time) = (packages.folder.join("root"), commit_time(project)?);
+    let (root, time) = (packages.folder.join("root"), crate::commit(project)?.seconds);
     empty_folder(&root)?;
     let run = project.run(&program.to_string_lossy()).args(["cinstall", "--quiet", "--release"]);
     let run = run.args(["--package", "cntk-reader-clib", "--prefix", "/usr", "--libdir", "/usr/lib"]);

@@ -30,10 +30,3 @@ fn dist(project: &Project) -> Result<Dist> {
 fn third_party(project: &Project) -> Result<String> {
     licences::text(project, TARGET, &CRATES, "The library and the tool contain")
 }
-
-/// Returns the time of the commit, for `SOURCE_DATE_EPOCH`: packages of one commit are the same
-/// bytes whenever they are built.
-fn commit_time(project: &Project) -> Result<String> {
-    let time = project.run("git").args(["log", "-1", "--format=%ct"]).output()?;
-    Ok(time.trim().to_owned())
-}

@@ -2,7 +2,7 @@
 //! makers resolve `target/release/` in the lists of files to cargo's real folder, wherever it is.
 //! The lists are in `clib/Cargo.toml`, `cli/Cargo.toml` and `dropin/Cargo.toml`.
 
-use super::{commit_time, dist, third_party};
+use super::{dist, third_party};
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Staged {
 pub fn stage(project: &Project) -> Result<Staged> {
     let dist = dist(project)?;
     dropin::everything(project)?;
-    let time = commit_time(project)?;
+    let time = crate::commit(project)?.seconds;
     let folder = folder(project);
     empty_folder(&folder)?;
     project.part("stripped files for packages", || fill(project, &dist, &time, &folder))?;

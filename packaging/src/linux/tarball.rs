@@ -1,6 +1,6 @@
 //! `package tarball`: what target/dist has, in one folder that works wherever it is unpacked.
 
-use super::{CRATES, TARGET, commit_time, dist, third_party};
+use super::{CRATES, TARGET, dist, third_party};
 use crate::{Made, Packages, tools};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ const CHECKSUMS: &str = "SHA256SUMS";
 /// Builds the tarball, one bill of materials for each crate in it, and the checksums.
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     let dist = dist(project)?;
-    let time = commit_time(project)?;
+    let time = crate::commit(project)?.seconds;
     let name = format!("cntk-reader-{}-{PLATFORM}", dist.version);
     let stage = project.target.join("packaging/tarball");
     empty_folder(&stage)?;

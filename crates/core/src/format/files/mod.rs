@@ -200,7 +200,9 @@ fn unreadable(folder: &str, cause: &io::Error) -> Error {
 
 /// Whether the error means that the path does not exist.
 fn is_nothing(cause: &io::Error) -> bool {
-    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    // Wine says of `file/` that its name is invalid.
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(cause.kind(), NotFound | NotADirectory) || cfg!(windows) && cause.kind() == InvalidFilename
 }
 
 /// Whether an entry is a file, or a link to one.
