@@ -138,6 +138,7 @@ fn unopenable_file_fails_at_its_first_chunk() {
     }
 }
 
+#[cfg(unix)] // It injects an error number of POSIX.
 #[test]
 fn unavailable_files_are_opened_again() {
     let folder = tempfile::tempdir().expect("a folder");
