@@ -1,7 +1,7 @@
 //! Builds the wheel for one free-threaded Python: such builds have no stable ABI before version
 //! 3.15. Without an interpreter, the wheel is checked but not run.
 
-use super::{OLDEST, auditwheel, licences, maturin, twine, unpack, wheels};
+use super::{OLDEST, auditwheel, licences, maturin, twine, unpack, wheels, with_extension};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use tooling::project::{Project, empty_folder};
@@ -14,8 +14,9 @@ print('%d.%d' % sys.version_info[:2], sysconfig.get_config_var('Py_GIL_DISABLED'
 /// Fails if importing the package has enabled the global lock.
 const IS_FREE: &str = "import sys, cntk_reader; sys.exit(sys._is_gil_enabled())";
 
-/// A function that only modules for free-threaded Pythons call: they lock single objects.
-const LOCK: &str = "PyCriticalSection_Begin";
+/// A function that only modules for free-threaded Pythons call. Modules for a single other Python
+/// count references by themselves, and those for all Pythons since 3.9 call `Py_DecRef`.
+const RELEASE: &str = "_Py_DecRef";
 
 /// Builds the wheel into target/free-threaded, for a Python, which needs NumPy for the trial, or
 /// for a version such as `3.14`.
@@ -79,10 +80,15 @@ fn check(project: &Project, wheel: &Path, unpacked: &Path, version: &str) -> Res
     );
     twine(project, wheel)?;
     auditwheel(project, wheel, &format!("{OLDEST}_x86_64"))?;
-    let module = unpacked.join(format!("cntk_reader/_native.cpython-{tag}t-x86_64-linux-gnu.so"));
+    let module = with_extension(&unpacked.join("cntk_reader"), "so")?.pop();
+    let module = module.with_context(|| format!("{name} has no extension module"))?;
     let asked = project.run("nm").args(["--dynamic", "--undefined-only", "--format=posix"]);
     let asked = asked.arg(&module).output()?;
     let is_asked = |symbol: &str| asked.lines().any(|line| line.split(' ').next() == Some(symbol));
-    ensure!(is_asked(LOCK), "{} does not call {LOCK}, so it is not free-threaded", module.display());
+    ensure!(
+        is_asked(RELEASE),
+        "{} does not call {RELEASE}, so it is not for free-threaded Pythons",
+        module.display()
+    );
     Ok(())
 }
