@@ -78,6 +78,9 @@ const KINDS: &[Kind] = &[
     Kind { name: "vcpkg", what: "the port for vcpkg", make: vcpkg::make },
 ];
 
+/// The folder of the trials of packages, below the target folder.
+const TRIALS: &str = "packaging/trials";
+
 /// Where the project's sources are published.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
@@ -131,12 +134,14 @@ fn make(project: &Project, kind: &Kind) -> Result<Made> {
     for trial in &made.trials {
         say!("      {trial}");
     }
+    // Each has copies of the library, which take gigabytes. After a failure they stay.
+    empty_folder(&project.target.join(TRIALS))?;
     Ok(made)
 }
 
 /// Creates an empty folder for the trials of packages, outside the folder of the packages.
 fn scratch(project: &Project, name: &str) -> Result<PathBuf> {
-    let folder = project.target.join("packaging/trials").join(name);
+    let folder = project.target.join(TRIALS).join(name);
     empty_folder(&folder)?;
     Ok(folder)
 }
