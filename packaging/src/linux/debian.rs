@@ -38,10 +38,10 @@ impl<'a> Debian<'a> {
         if !archive.exists() {
             let new = folder.join(format!("debian-{name}.new.tar"));
             // apt verifies signatures with it.
-            let include = ["gpgv", packages].join(",");
+            let include = if packages.is_empty() { "gpgv".to_owned() } else { format!("gpgv,{packages}") };
             let run = project.run("mmdebstrap").args(["--variant=minbase", "--quiet"]);
-            let run = run.arg(format!("--include={}", include.trim_end_matches(','))).arg(release()?);
-            project.part(&format!("Debian with {}", packages.replace(',', ", ")), || run.arg(&new).go())?;
+            let run = run.arg(format!("--include={include}")).arg(release()?);
+            project.part(&format!("Debian with {}", include.replace(',', ", ")), || run.arg(&new).go())?;
             std::fs::rename(new, &archive)?;
         }
         let root = folder.join("root");
