@@ -108,7 +108,9 @@ impl<'a> Builder<'a> {
         let run = match &self.zigbuild {
             Some(zigbuild) => {
                 let command = if command == "build" { "zigbuild" } else { command };
-                self.project.run(&zigbuild.to_string_lossy()).named("cargo-zigbuild").arg(command)
+                let run = self.project.run(&zigbuild.to_string_lossy()).named("cargo-zigbuild").arg(command);
+                // It calls Zig as a module of the first Python on the path.
+                run.env("PATH", tools::path_with(&zigbuild.with_file_name("")))
             }
             None if self.builds_std => self.project.run(DEBIAN_CARGO).named("cargo").arg(command),
             None => self.project.run("cargo").arg(command),

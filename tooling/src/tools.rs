@@ -3,6 +3,7 @@
 use crate::cross;
 use crate::project::{Project, alone};
 use anyhow::{Result, bail};
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -264,6 +265,15 @@ pub fn wine() -> Option<String> {
     let names = ["wine64", "wine"].into_iter().filter_map(on_path);
     let mut found = names.chain([PathBuf::from("/usr/lib/wine/wine64")]).filter(|program| program.exists());
     found.next().map(|program| program.display().to_string())
+}
+
+/// Returns `PATH` with a folder in front.
+pub fn path_with(folder: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut all = folder.as_os_str().to_owned();
+    all.push(":");
+    all.push(path);
+    all
 }
 
 /// Returns the path of a program, if it is on `PATH`.

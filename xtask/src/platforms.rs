@@ -142,7 +142,7 @@ fn tests(project: &Project, builder: &Builder<'_>, kinds: &[&str]) -> Result<Tal
 fn tool(project: &Project, builder: &Builder<'_>, program: &Path) -> Result<()> {
     let own = project.cargo("run").args(["--quiet", "--package", "cntk-reader-cli", "--"]);
     let commands: [&[&str]; 3] = [
-        &["info", "--json", "examples/data/digits.train.ctf"],
+        &["info", "examples/data/digits.train.ctf"],
         &["head", "-n", "3", "examples/data/digits.train.ctf"],
         &["validate", "examples/data/digits.train.ctf"],
     ];

@@ -179,7 +179,7 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let pip = project.run(&tools.join("python").to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
     // pip runs maturin by its name.
-    let pip = pip.env("PATH", wheel::path_with(&tools)?);
+    let pip = pip.env("PATH", tooling::tools::path_with(&tools));
     // Files of the distribution have fixed times, so cargo would mistake earlier builds for
     // up-to-date ones.
     let built = project.target.join("xtask/from-source");

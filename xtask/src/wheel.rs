@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use serde_json::Value;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tooling::cross::{self, Cross};
 use tooling::project::{Project, empty_folder};
@@ -215,13 +214,7 @@ fn maturin(project: &Project, with_zig: bool) -> Result<Run> {
     }
     // maturin calls it as a module of the first Python on the path.
     let zig = python::environment_with(project, "zig", &[ZIG])?.map_err(anyhow::Error::msg)?;
-    Ok(run.env("PATH", path_with(&zig.with_file_name(""))?))
-}
-
-/// Returns `PATH` with a folder in front.
-pub fn path_with(folder: &Path) -> Result<OsString> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path)))?)
+    Ok(run.env("PATH", tooling::tools::path_with(&zig.with_file_name(""))))
 }
 
 /// Returns the folder of maturin and the tools for checks.
