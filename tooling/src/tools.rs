@@ -192,7 +192,7 @@ impl Tool {
             Tool::Doxygen => on_path("doxygen").is_some(),
             Tool::Chromium => on_path("chromium").is_some(),
             Tool::RustSources => has_sources(),
-            Tool::Mingw => on_path("x86_64-w64-mingw32-g++").is_some(),
+            Tool::Mingw => on_path("x86_64-w64-mingw32-g++-posix").is_some(),
             Tool::Wine => wine().is_some(),
             Tool::RustWithSources => on_path(CLANG_OF_RUST).is_some() && has_sources(),
             Tool::Mmdebstrap => on_path("mmdebstrap").is_some(),

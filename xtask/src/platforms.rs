@@ -207,7 +207,8 @@ fn compile(project: &Project, library: &Path, source: &Path, folder: &Path) -> R
     std::fs::copy(library.join("bin/cntk_reader.dll"), folder.join("cntk_reader.dll"))?;
     let name = source.file_stem().context("a source has a name")?;
     let program = folder.join(name);
-    let run = project.run("x86_64-w64-mingw32-g++").args(["-std=c++17", "-O1", "-static", "-I"]);
+    // The other variant lacks C++ threads.
+    let run = project.run("x86_64-w64-mingw32-g++-posix").args(["-std=c++17", "-O1", "-static", "-I"]);
     let run = run.arg(library.join("include")).arg(source).arg("-o").arg(program.with_extension("exe"));
     run.arg(library.join("lib/libcntk_reader.dll.a")).go()?;
     std::fs::rename(program.with_extension("exe"), &program)?;
