@@ -179,7 +179,7 @@ pub fn share(folder: &Path, run: impl Fn() -> Run) -> Result<()> {
 }
 
 /// Returns the library's version according to Cargo.
-fn version(project: &Project) -> Result<String> {
+pub fn version(project: &Project) -> Result<String> {
     let metadata = project.cargo("metadata").args(["--no-deps", "--format-version=1"]).output()?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().into_iter().flatten();

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
-use tooling::consumers::Readme;
+use tooling::consumers::{CMAKE_PROJECT, Readme};
+use tooling::dist::{self, Dist, Layout};
 use tooling::platform::{ALL, Builder, MACOS, MUSL, WINDOWS};
 use tooling::project::{Project, empty_folder};
 use tooling::tools;
@@ -20,6 +21,9 @@ const FRONT_ENDS: [&str; 4] = ["--package", "cntk-reader-clib", "--package", "cn
 /// Libraries of Windows that Rust's standard library needs.
 const WINDOWS_LIBRARIES: [&str; 6] =
     ["-lkernel32", "-lntdll", "-luserenv", "-lws2_32", "-ldbghelp", "-lbcrypt"];
+
+/// The compiler for Windows; its other variant lacks C++ threads.
+const CXX: &str = "x86_64-w64-mingw32-g++-posix";
 
 /// Leaves out the test of an instruction that unoptimized code does not use.
 const FUSED: [&str; 3] = ["--", "--skip", "all_values_equal_quotients"];
@@ -198,6 +202,9 @@ fn dll(project: &Project, builder: &Builder<'_>, built: &Path) -> Result<PathBuf
     let tool = project.run("x86_64-w64-mingw32-dlltool").args(["-D", "cntk_reader.dll", "-d"]);
     tool.arg(&definition).arg("-l").arg(folder.join("lib/cntk_reader.lib")).go()?;
     std::fs::copy(built.join("cntk-reader.exe"), folder.join("bin/cntk-reader.exe"))?;
+    let (version, abi) = (dist::version(project)?, dist::abi(project)?);
+    let layout = Layout { lib: "lib", prefix: None };
+    dist::package(project, &Dist { folder: folder.clone(), version, abi }, &layout, &folder.join("lib"))?;
     Ok(folder)
 }
 
@@ -207,20 +214,27 @@ fn compile(project: &Project, library: &Path, source: &Path, folder: &Path) -> R
     std::fs::copy(library.join("bin/cntk_reader.dll"), folder.join("cntk_reader.dll"))?;
     let name = source.file_stem().context("a source has a name")?;
     let program = folder.join(name);
-    // The other variant lacks C++ threads.
-    let run = project.run("x86_64-w64-mingw32-g++-posix").args(["-std=c++17", "-O1", "-static", "-I"]);
+    let run = project.run(CXX).args(["-std=c++17", "-O1", "-static", "-I"]);
     let run = run.arg(library.join("include")).arg(source).arg("-o").arg(program.with_extension("exe"));
     run.arg(library.join("lib/libcntk_reader.dll.a")).go()?;
     std::fs::rename(program.with_extension("exe"), &program)?;
     Ok(program)
 }
 
+/// Builds the README's program with CMake, and compares what it prints.
 fn readme(project: &Project, builder: &Builder<'_>, library: &Path) -> Result<()> {
-    let readme = Readme::read(project)?;
-    let folder = library.join("readme");
-    let source = library.join("readme.cpp");
+    let (readme, folder) = (Readme::read(project)?, builder.folder().join("readme"));
+    empty_folder(&folder)?;
+    let source = folder.join("readme.cpp");
     std::fs::write(&source, &readme.cpp)?;
-    let program = compile(project, library, &source, &folder)?;
-    let printed = builder.run(&program).output()?.replace("\r\n", "\n");
+    let cmake = project.run("cmake").arg("-S").arg(project.path(CMAKE_PROJECT)).arg("-B").arg(&folder);
+    let cmake = cmake.args(["-DCMAKE_SYSTEM_NAME=Windows", "-DCMAKE_EXE_LINKER_FLAGS=-static"]);
+    let cmake = cmake.arg(format!("-DCMAKE_CXX_COMPILER={CXX}"));
+    // Otherwise CMake looks for packages in the compiler's own folders alone.
+    let cmake = cmake.arg(format!("-Dcntk_reader_DIR={}", library.join("lib/cmake/cntk_reader").display()));
+    cmake.arg(format!("-DREADME_PROGRAM={}", source.display())).go()?;
+    project.run("cmake").arg("--build").arg(&folder).go()?;
+    std::fs::copy(library.join("bin/cntk_reader.dll"), folder.join("cntk_reader.dll"))?;
+    let printed = builder.run(&folder.join("readme.exe")).output()?.replace("\r\n", "\n");
     readme.expect("The program", &printed)
 }
