@@ -82,7 +82,8 @@ class _Column:
     def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
         # Unaligned arrays, such as a field of packed records, cannot be read in place.
         self.pieces = [piece if piece.flags.aligned else piece.copy() for piece in pieces]
-        self.firsts = np.cumsum([0, *(len(piece) for piece in pieces)])
+        # Integers have 32 bits by default in NumPy 1 on Windows.
+        self.firsts = np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)
         self.samples = int(self.firsts[-1])
 
     def cut(self, begin: int, end: int) -> npt.NDArray[Any]:
@@ -442,9 +443,12 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     def _chunks(self, chunk_size: int | None) -> npt.NDArray[np.int64]:
         """Returns the sequences at which chunks begin, and the end of the last one."""
-        ends = np.arange(1, self._count + 1) if self._lengths is None else np.cumsum(self._lengths, dtype=np.int64)
+        if self._lengths is None:
+            ends = np.arange(1, self._count + 1, dtype=np.int64)
+        else:
+            ends = np.cumsum(self._lengths, dtype=np.int64)
         size = -(-int(ends[-1]) // CHUNKS) if chunk_size is None else chunk_size
-        bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size), "right")
+        bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size, dtype=np.int64), "right")
         made: npt.NDArray[np.int64] = np.unique(np.append(bounds, self._count)).astype(np.int64)
         return made
 

@@ -45,6 +45,9 @@ Item = TypeVar("Item")
 #: Maximum number of DataLoader workers in the table of epochs.
 _MOST_WORKERS = 256
 
+#: The library of the CUDA driver.
+_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
 #: Options of DataLoader that a dataset of minibatches excludes, and what to do instead.
 _EXCLUDED = {
     "batch_size": "The items of the dataset are minibatches: pass minibatch_size to Dataset.",
@@ -303,7 +306,7 @@ class Dataset(IterableDataset[Item]):
         info = get_worker_info()
         if info is not None and "CNTK_READER_THREADS" not in os.environ:
             # The workers share the CPUs.
-            set_threads(max(1, len(os.sched_getaffinity(0)) // info.num_workers))
+            set_threads(max(1, _cpus() // info.num_workers))
         source = opened(self._given)
         if not source.lockstep and (self._lockstep or (self._lockstep is None and self._find_ranks()[1] > 1)):
             source = _locked(source)
@@ -319,7 +322,7 @@ class Dataset(IterableDataset[Item]):
             # Each worker makes whole minibatches.
             rank, ranks, size = rank * info.num_workers + info.id, ranks * info.num_workers, size * info.num_workers
         if self._device is not None and self._device.type == "cuda":
-            source._lock_pages(number_of(self._device), "libcuda.so.1")
+            source._lock_pages(number_of(self._device), _DRIVER)
         source.rank, source.workers, source.minibatch_size = rank, ranks, size
         if self._drop_last and (source.is_truncated or source.sizes.samples != source.sizes.sequences):
             raise ValueError(_NO_DROPPING)
@@ -449,6 +452,14 @@ _NO_DROPPING = (
     "drop_last needs data whose sequences have one sample each: minibatches of longer sequences differ in size anyway, as only "
     "whole sequences fit. Omit drop_last."
 )
+
+
+def _cpus() -> int:
+    """Returns the number of CPUs that this process may use."""
+    # Windows and macOS do not tell.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _no_device(device: torch.device) -> str:
