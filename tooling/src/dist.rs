@@ -58,6 +58,11 @@ pub fn release(project: &Project, command: &str) -> Run {
 
 /// The environment of [`release`]. Cargo commands with the same variables share compiled code.
 pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
+    release_variables_with(project, &[])
+}
+
+/// [`release_variables`] with more flags of the Rust compiler.
+pub fn release_variables_with(project: &Project, more: &[&str]) -> Vec<(&'static str, String)> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
     let registries = home.into_iter().flat_map(|home| std::fs::read_dir(home.join("registry/src"))).flatten();
@@ -71,6 +76,7 @@ pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
         registries.flatten().map(|folder| format!("--remap-path-prefix={}=", folder.path().display())),
     );
     flags.push(format!("--remap-path-prefix={}=cntk-reader", project.root.display()));
+    flags.extend(more.iter().map(|flag| (*flag).to_owned()));
     flags.retain(|flag| !flag.is_empty());
     let mut variables = vec![("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))];
     if project.quick {

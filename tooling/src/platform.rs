@@ -5,14 +5,17 @@
 //! that Debian has none for.
 
 use crate::project::Project;
-use crate::python;
 use crate::run::Run;
 use crate::tools::{self, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
+use crate::{dist, python};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// cargo-zigbuild, and the Zig that it calls.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"];
+
+/// The C compiler and linker for Windows.
+const MINGW: &str = "x86_64-w64-mingw32-gcc";
 
 /// A platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,27 +118,48 @@ impl<'a> Builder<'a> {
             None if self.builds_std => self.project.run(DEBIAN_CARGO).named("cargo").arg(command),
             None => self.project.run("cargo").arg(command),
         };
-        let run = run.args(["--target", self.platform.target]).env("CARGO_TARGET_DIR", self.folder());
+        let run = self.environment(run).args(["--target", self.platform.target]);
         let run = run.env("CARGO_TERM_COLOR", "never").env("CARGO_INCREMENTAL", "0");
         // These programs are not debugged here.
         let run = run.env("CARGO_PROFILE_DEV_DEBUG", "false");
+        match self.platform.kind {
+            Kind::Windows => run
+                .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", tools::wine().unwrap_or_default())
+                .envs(&self.wine_variables()),
+            Kind::Musl => {
+                let flags = self.rust_flags().join(" ");
+                run.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)
+            }
+            Kind::MacOs => run,
+        }
+    }
+
+    /// Makes a program that calls cargo, such as maturin, build for the platform in release mode.
+    /// The target is an argument of its own.
+    pub fn configure(&self, run: Run) -> Run {
+        self.environment(run).envs(&dist::release_variables_with(self.project, self.rust_flags()))
+    }
+
+    fn environment(&self, run: Run) -> Run {
+        let run = run.env("CARGO_TARGET_DIR", self.folder());
         let run = if self.builds_std {
-            let run = run.arg("-Zbuild-std=std,panic_unwind").env("RUSTC_BOOTSTRAP", "1");
+            let run = run.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_unwind").env("RUSTC_BOOTSTRAP", "1");
             run.env("RUSTC", DEBIAN_RUSTC).env("CARGO", DEBIAN_CARGO)
         } else {
             run
         };
         match self.platform.kind {
-            Kind::Windows => {
-                let run = run.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", "x86_64-w64-mingw32-gcc");
-                run.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", tools::wine().unwrap_or_default())
-                    .envs(&self.wine_variables())
-            }
+            Kind::Windows => run.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", MINGW),
+            Kind::Musl | Kind::MacOs => run,
+        }
+    }
+
+    /// The flags that the Rust compiler needs for the platform.
+    fn rust_flags(&self) -> &'static [&'static str] {
+        match self.platform.kind {
             // The start files are Zig's.
-            Kind::Musl => {
-                run.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", "-Clink-self-contained=no")
-            }
-            Kind::MacOs => run,
+            Kind::Musl => &["-Clink-self-contained=no"],
+            Kind::Windows | Kind::MacOs => &[],
         }
     }
 
@@ -169,7 +193,7 @@ impl<'a> Builder<'a> {
         boot.arg("--update").envs(&self.wine_variables()).go()?;
         let source = wine.join("random.c");
         std::fs::write(&source, RANDOM)?;
-        let compile = self.project.run("x86_64-w64-mingw32-gcc").args(["-O1", "-shared", "-o"]);
+        let compile = self.project.run(MINGW).args(["-O1", "-shared", "-o"]);
         compile.arg(&library).arg(&source).arg("-ladvapi32").go().map(drop)
     }
 }

@@ -53,6 +53,8 @@ pub enum Tool {
     Mingw,
     /// Runs programs for Windows.
     Wine,
+    /// A C compiler for musl, and its dynamic linker.
+    Musl,
     /// Makes the reference of the C and C++ headers.
     Doxygen,
     /// A browser without a screen.
@@ -114,6 +116,7 @@ impl Tool {
             Tool::RustSources => "Rust with the sources of its standard library",
             Tool::Mingw => "MinGW, a C++ compiler for Windows",
             Tool::Wine => "Wine",
+            Tool::Musl => "musl's C compiler",
             Tool::Doxygen => "Doxygen",
             Tool::Chromium => "Chromium",
             Tool::Mmdebstrap => "mmdebstrap",
@@ -147,6 +150,7 @@ impl Tool {
             Tool::RustSources => &RUST_PACKAGES[..4],
             Tool::Mingw => &["g++-mingw-w64-x86-64"],
             Tool::Wine => &["wine64"],
+            Tool::Musl => &["musl-tools"],
             Tool::Doxygen => &["doxygen"],
             // Ubuntu's package is a snap, which a container cannot install.
             Tool::Chromium => &["chromium"],
@@ -194,6 +198,7 @@ impl Tool {
             Tool::RustSources => has_sources(),
             Tool::Mingw => on_path("x86_64-w64-mingw32-g++-posix").is_some(),
             Tool::Wine => wine().is_some(),
+            Tool::Musl => on_path("musl-gcc").is_some(),
             Tool::RustWithSources => on_path(CLANG_OF_RUST).is_some() && has_sources(),
             Tool::Mmdebstrap => on_path("mmdebstrap").is_some(),
             Tool::Rpm => on_path("rpm").is_some(),

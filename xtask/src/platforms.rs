@@ -18,6 +18,9 @@ use tooling::{Tally, libtest};
 /// The packages of the library for C and of the tool.
 const FRONT_ENDS: [&str; 4] = ["--package", "cntk-reader-clib", "--package", "cntk-reader-cli"];
 
+/// The extension module of the Python package.
+const EXTENSION: [&str; 2] = ["--package", "cntk-reader-python"];
+
 /// Libraries of Windows that Rust's standard library needs.
 const WINDOWS_LIBRARIES: [&str; 6] =
     ["-lkernel32", "-lntdll", "-luserenv", "-lws2_32", "-ldbghelp", "-lbcrypt"];
@@ -63,7 +66,8 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     Ok(())
 }
 
-/// The step `platforms`: checks that the library and the tool compile for other systems.
+/// The step `platforms`: checks that the library, the tool and the Python extension module compile
+/// for other systems.
 pub fn step(project: &Project) -> Result<Tally> {
     let mut tally = Tally::default();
     for platform in [WINDOWS, MACOS] {
@@ -74,7 +78,8 @@ pub fn step(project: &Project) -> Result<Tally> {
                 continue;
             }
         };
-        project.part(platform.target, || builder.cargo("check").args(FRONT_ENDS).go())?;
+        let check = builder.cargo("check").args(FRONT_ENDS).args(EXTENSION);
+        project.part(platform.target, || check.go())?;
         tally = tally.and(Tally::passed(1)?);
     }
     Ok(tally)

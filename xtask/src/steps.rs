@@ -99,7 +99,11 @@ pub const ALL: &[Step] = &[
         workflows::step,
     ),
     step("clippy", "clippy reports nothing", clippy),
-    step("platforms", "the library and the tool compile for Windows and macOS", platforms::step),
+    step(
+        "platforms",
+        "the library, the tool and the Python extension module compile for Windows and macOS",
+        platforms::step,
+    ),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("site", "the documentation site: its pages in a browser, its links, its search", |project| {
         with_luxuries(project, &[Tool::Doxygen, Tool::Chromium], docs_site::step)

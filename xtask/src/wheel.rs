@@ -1,9 +1,9 @@
 //! `cargo xtask wheel`: builds the Python package with the command-line tool inside as one file for
 //! CPython 3.9 and newer, with maturin, and checks that the file is what its name says.
 //!
-//! Zig compiles and links wheels for users against the C library of the oldest supported system.
-//! Zig shares no object files with the compilers of other commands, so tests build wheels for this
-//! machine only, except in their long form.
+//! Zig compiles and links wheels for users of Linux against the C library of the oldest supported
+//! system, MinGW those for Windows. They share no object files with the compilers of other
+//! commands, so tests build wheels for this machine only, except in their long form.
 
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
@@ -11,6 +11,7 @@ use lexopt::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tooling::cross::{self, Cross};
+use tooling::platform::{Builder, MUSL, WINDOWS};
 use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{dist, portable, python};
@@ -18,6 +19,8 @@ use tooling::{dist, portable, python};
 mod aarch64;
 mod free_threaded;
 mod licences;
+mod musl;
+mod windows;
 
 /// Tools that build and check packages.
 const TOOLS: [&str; 4] = ["abi3audit==0.0.26", "auditwheel==6.8.2", "maturin==1.16.0", "twine==7.0.0"];
@@ -28,41 +31,55 @@ const ZIG: &str = "ziglang==0.17.1";
 /// The oldest systems that such a wheel supports: glibc 2.17.
 const OLDEST: &str = "manylinux_2_17";
 
+/// The oldest systems with musl.
+const OLDEST_MUSL: &str = "musllinux_1_2";
+
 /// This machine's target.
 const OWN: &str = "x86_64-unknown-linux-gnu";
 
 /// A wheel to build.
 pub struct Wheel<'a> {
     project: &'a Project,
-    /// The compiler and the emulator, if it is for another processor.
-    cross: Option<Cross>,
+    system: System<'a>,
     /// Whether it is for users, not only for this machine.
     is_portable: bool,
 }
 
+/// The system that a wheel is for, with what builds it there.
+enum System<'a> {
+    /// This machine's.
+    Own,
+    /// The compiler and the emulator for another processor.
+    Aarch64(Cross),
+    Windows(Builder<'a>),
+    Musl(Builder<'a>),
+}
+
 /// Builds the wheel, or the source distribution.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut is_source, mut processor, mut free) = (false, "x86_64".to_owned(), None);
+    let (mut is_source, mut target, mut free) = (false, "x86_64".to_owned(), None);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("sdist") => is_source = true,
-            Long("target") => processor = parser.value()?.string()?,
+            Long("target") => target = parser.value()?.string()?,
             Long("free-threaded") => free = Some(PathBuf::from(parser.value()?)),
             option => return Err(option.unexpected().into()),
         }
     }
-    let file = match (is_source, processor.as_str()) {
+    let portable = |system| Wheel { project, system, is_portable: true };
+    let file = match (is_source, target.as_str()) {
         (true, _) => source(project)?,
         (false, "x86_64") if free.is_some() => free_threaded::build(project, OWN, &free.unwrap_or_default())?,
-        (false, "x86_64") => Wheel { project, cross: None, is_portable: true }.build_and_check()?,
-        (false, "aarch64") => {
+        (false, "x86_64") => portable(System::Own).build_and_check()?,
+        (false, cross::PROCESSOR) => {
             let cross = cross::without_compiler(project)?;
-            let wheel = Wheel { project, cross: Some(cross.clone()), is_portable: true };
-            let file = wheel.build_and_check()?;
+            let file = portable(System::Aarch64(cross.clone())).build_and_check()?;
             aarch64::run(project, &cross, &file, &project.target.join(cross::PROCESSOR))?;
             file
         }
-        (false, other) => bail!("There are wheels for x86_64 and aarch64, not for '{other}'"),
+        (false, "windows") => portable(System::Windows(Builder::new(project, WINDOWS)?)).build_and_check()?,
+        (false, "musl") => portable(System::Musl(Builder::new(project, MUSL)?)).build_and_check()?,
+        (false, other) => bail!("There are wheels for x86_64, aarch64, windows and musl, not for '{other}'"),
     };
     say!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
     Ok(())
@@ -81,7 +98,7 @@ pub fn check(project: &Project, wheel: &Path) -> Result<usize> {
 impl<'a> Wheel<'a> {
     /// The wheel that tests use.
     fn of(project: &'a Project) -> Wheel<'a> {
-        Wheel { project, cross: None, is_portable: !project.quick || project.long }
+        Wheel { project, system: System::Own, is_portable: !project.quick || project.long }
     }
 
     fn build_and_check(&self) -> Result<PathBuf> {
@@ -91,19 +108,34 @@ impl<'a> Wheel<'a> {
     }
 
     fn target(&self) -> &'static str {
-        if self.cross.is_some() { cross::TARGET } else { OWN }
+        match &self.system {
+            System::Own => OWN,
+            System::Aarch64(_) => cross::TARGET,
+            System::Windows(builder) | System::Musl(builder) => builder.platform().target,
+        }
     }
 
     /// Returns the platform in its name.
     fn platform(&self) -> String {
-        let processor = if self.cross.is_some() { cross::PROCESSOR } else { "x86_64" };
-        format!("{}_{processor}", if self.is_portable { OLDEST } else { "linux" })
+        let linux = if self.is_portable { OLDEST } else { "linux" };
+        match &self.system {
+            System::Own => format!("{linux}_x86_64"),
+            System::Aarch64(_) => format!("{linux}_{}", cross::PROCESSOR),
+            System::Windows(_) => "win_amd64".to_owned(),
+            System::Musl(_) => format!("{OLDEST_MUSL}_x86_64"),
+        }
     }
 
-    /// Each processor has its own folder, because `pip` rejects wheels for others.
+    /// Each platform has its own folder, because `pip` rejects wheels for others.
     fn folder(&self) -> PathBuf {
         let target = &self.project.target;
-        if self.cross.is_some() { target.join(cross::PROCESSOR).join("wheel") } else { target.join("wheel") }
+        match &self.system {
+            System::Own => target.join("wheel"),
+            System::Aarch64(_) => target.join(cross::PROCESSOR).join("wheel"),
+            System::Windows(builder) | System::Musl(builder) => {
+                target.join(builder.platform().name).join("wheel")
+            }
+        }
     }
 
     fn build(&self) -> Result<PathBuf> {
@@ -113,17 +145,26 @@ impl<'a> Wheel<'a> {
             std::fs::remove_file(old)?;
         }
         licences::write(project, self.target())?;
-        let maturin =
-            maturin(project, self.is_portable)?.arg("build").arg("--release").arg("--out").arg(&folder);
-        let maturin = match &self.cross {
-            Some(cross) => cross.compile_by(maturin).args(["--target", self.target()]),
-            None => maturin,
+        let with_zig = self.is_portable && !matches!(self.system, System::Windows(_));
+        let maturin = maturin(project, with_zig)?.arg("build").arg("--release").arg("--out").arg(&folder);
+        let maturin = match &self.system {
+            System::Own => maturin,
+            System::Aarch64(cross) => cross.compile_by(maturin).args(["--target", self.target()]),
+            System::Windows(builder) | System::Musl(builder) => {
+                builder.configure(maturin).args(["--target", self.target()])
+            }
         };
-        let maturin = match self.is_portable {
-            true => maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST]),
+        let maturin = match &self.system {
+            System::Windows(_) => maturin,
+            System::Musl(_) => {
+                maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST_MUSL])
+            }
+            _ if self.is_portable => {
+                maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST])
+            }
             // If it keeps its symbols, the crate is the one that cargo has compiled for the
             // checkout.
-            false => maturin.args(["--compatibility", "linux", "--strip", "false"]),
+            _ => maturin.args(["--compatibility", "linux", "--strip", "false"]),
         };
         project.part(&format!("wheel for {}, release mode", self.platform()), || maturin.go())?;
         wheels(&folder)?.pop().context("maturin has made no wheel")
@@ -163,7 +204,14 @@ impl<'a> Wheel<'a> {
             "Files in {name} name folders of this machine ({}):\n{found}",
             folders.join(", ")
         );
-        auditwheel(project, wheel, &platform)?;
+        match &self.system {
+            System::Own | System::Aarch64(_) => auditwheel(project, wheel, &platform)?,
+            System::Windows(_) => windows::check(project, &scratch)?,
+            System::Musl(_) => {
+                auditwheel(project, wheel, &platform)?;
+                musl::check(project, &scratch)?;
+            }
+        }
         Ok(6)
     }
 }
