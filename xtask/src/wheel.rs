@@ -155,7 +155,7 @@ impl<'a> Wheel<'a> {
             }
         };
         let maturin = match &self.system {
-            System::Windows(_) => maturin,
+            System::Windows(_) => maturin.env("PYO3_CONFIG_FILE", windows::configuration(project)?),
             System::Musl(_) => {
                 maturin.args(["--zig", "--auditwheel", "check", "--compatibility", OLDEST_MUSL])
             }

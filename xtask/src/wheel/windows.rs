@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tooling::project::Project;
 
 /// The extension module in the wheel.
@@ -26,6 +26,15 @@ const WINDOWS: [&str; 9] = [
 
 /// The names of sets of Windows' functions begin like this.
 const API_SET: &str = "api-ms-win-";
+
+/// Writes the description of Python for Windows, which also says how the files of modules end.
+pub fn configuration(project: &Project) -> Result<PathBuf> {
+    let own = std::fs::read_to_string(project.path("python/pyo3.txt"))?;
+    let file = project.target.join("platforms/pyo3-windows.txt");
+    std::fs::create_dir_all(file.parent().context("a file has a folder")?)?;
+    std::fs::write(&file, format!("{}\next_suffix=.pyd\n", own.trim_end()))?;
+    Ok(file)
+}
 
 /// Checks the module of the unpacked wheel: Python finds its entry, and it needs the libraries of
 /// Python's stable ABI and of Windows only, nothing of MinGW.
