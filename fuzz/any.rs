@@ -1,6 +1,6 @@
 //! All targets in one program, built by `cargo xtask fuzz`. An environment variable selects the
-//! target, or else the program's own name: ClusterFuzzLite runs copies that are named after targets.
-//! Linking one program takes seconds, linking one per target takes minutes.
+//! target, or else the program's own name: ClusterFuzzLite runs copies that are named after
+//! targets. Linking one program takes seconds, linking one per target takes minutes.
 
 #![no_main]
 

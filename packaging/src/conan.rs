@@ -11,10 +11,11 @@ use tooling::tools::{self, Tool};
 
 const CONAN: &str = "conan==2.34.0";
 
-/// What the recipe's test program prints.
+/// Expected output of the recipe's test program.
 const PRINTED: &str = "3 samples, sum 21";
 
-/// Creates both packages. There is nothing to publish: the recipe exports the checkout that it is in.
+/// Creates both packages. There is nothing to publish: the recipe exports the checkout that it is
+/// in.
 pub fn make(project: &Project, _: &Packages) -> Result<Made> {
     tools::need(project, &[Tool::Cxx, Tool::CMake, Tool::Binutils])?;
     let python = python_with(project, "conan", CONAN)?;

@@ -1,5 +1,5 @@
-//! The recipe for conda-forge in packaging/conda: rendered for several platforms by rattler-build, and
-//! its script run with stand-ins.
+//! The recipe for conda-forge in packaging/conda, rendered for several platforms by rattler-build,
+//! and its script run with stand-ins.
 //!
 //! Building the package takes compilers from a channel, which only conda-forge's own machines do.
 

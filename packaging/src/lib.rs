@@ -7,6 +7,7 @@
 #[macro_use]
 extern crate tooling;
 
+mod checksums;
 mod conan;
 mod conda;
 mod crates;
@@ -44,7 +45,7 @@ pub struct Packages {
 pub struct Made {
     /// The files to publish.
     pub files: Vec<PathBuf>,
-    /// What was done with them, as one sentence for each trial.
+    /// One sentence for each trial.
     pub trials: Vec<String>,
 }
 

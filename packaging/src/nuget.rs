@@ -1,7 +1,7 @@
 //! A NuGet package: an assembly for .NET Standard 2.0 by Mono's compiler, and the native library.
 //!
-//! Native libraries for other systems, built there, are added from target/nuget/runtimes if they are
-//! there: `win-x64/native/cntk_reader.dll` and the like.
+//! Native libraries for other systems, built there, are added from target/nuget/runtimes if they
+//! are there: `win-x64/native/cntk_reader.dll` and the like.
 
 use crate::{Made, Packages, commit, scratch};
 use anyhow::{Context, Result, ensure};
@@ -93,7 +93,8 @@ fn package(project: &Project, dist: &Dist, stage: &Path, file: &Path) -> Result<
     let description = fill(&description, dist)?.replace("@COMMIT@", &commit.id);
     ensure!(!description.contains('@'), "CntkReader.nuspec.in has a placeholder that is not known");
     std::fs::write(stage.join("CntkReader.nuspec"), description)?;
-    // Older clients find the description by these two, as in any file of Open Packaging Conventions.
+    // Older clients find the description by these two, as in any file of Open Packaging
+    // Conventions.
     std::fs::create_dir(stage.join("_rels"))?;
     std::fs::write(stage.join("_rels/.rels"), RELATIONS)?;
     std::fs::write(stage.join("[Content_Types].xml"), CONTENT_TYPES)?;
@@ -204,8 +205,8 @@ fn mono(project: &Project, home: &Path, dist: &Dist, programs: &[PathBuf; 2]) ->
     check(project, &package, |program| Ok(project.run("mono").arg(folder.join(format!("{program}.exe")))))
 }
 
-/// Runs the programs under .NET Core, which finds the package as it does for `dotnet run`: by a list
-/// of the program's dependencies, below the folder of all packages.
+/// Runs the programs under .NET Core, which finds the package as it does for `dotnet run`: by a
+/// list of the program's dependencies, below the folder of all packages.
 fn core(project: &Project, python: &Path, home: &Path, dist: &Dist, programs: &[PathBuf; 2]) -> Result<()> {
     let package = home.join("cntkreader").join(&dist.version);
     let ask = "import dotnetcore2, os; print(os.path.dirname(dotnetcore2.__file__))";

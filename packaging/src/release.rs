@@ -7,12 +7,10 @@
 mod abi;
 pub mod versions;
 
-use crate::{KINDS, commit, kind, make};
+use crate::{KINDS, checksums, commit, kind, make};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tooling::project::{Project, empty_folder};
 
@@ -30,9 +28,6 @@ const VERSIONED: [&str; 8] = [".crate", ".deb", ".gz", ".nupkg", ".rpm", ".whl",
 
 /// Ending of bills of materials, which come with the tarball.
 const BILL: &str = ".cdx.json";
-
-/// Name of the file with the checksums of all other files.
-const CHECKSUMS: &str = "SHA256SUMS";
 
 /// Runs the checks and builds, or prints what would be built.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
@@ -76,7 +71,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             None => make(&project, kind(name)?)?.files,
         };
         // The release has one list of checksums for all packages.
-        for file in made.iter().filter(|file| !file.ends_with(CHECKSUMS)) {
+        for file in made.iter().filter(|file| !file.ends_with(checksums::NAME)) {
             gather(file, &folder, &version)?;
         }
     }
@@ -84,8 +79,9 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     ensure!(has_bill || !only.is_empty(), "No package has brought a bill of materials (*{BILL}).");
     // Beside the folder, because it is the text of the release and no file of it.
     std::fs::write(project.target.join(format!("release-{version}.md")), notes)?;
-    let count = checksums(&folder)?;
-    say!("\n{count} files with their checksums are in {}.", folder.display());
+    let gathered = files(&folder)?;
+    checksums::write(&folder, &gathered)?;
+    say!("\n{} files with their checksums are in {}.", gathered.len(), folder.display());
     if !only.is_empty() {
         say!("Left out: {}.", without(&all, &only).join(", "));
     }
@@ -174,20 +170,6 @@ fn gather(file: &Path, folder: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the checksums in the form that `sha256sum --check` reads. Returns the number of files.
-fn checksums(folder: &Path) -> Result<usize> {
-    let (mut sums, files) = (String::new(), files(folder)?);
-    for file in &files {
-        let name = file.file_name().context("a file has a name")?.to_string_lossy();
-        for byte in Sha256::digest(std::fs::read(file)?) {
-            write!(sums, "{byte:02x}")?;
-        }
-        writeln!(sums, "  {name}")?;
-    }
-    std::fs::write(folder.join(CHECKSUMS), sums)?;
-    Ok(files.len())
-}
-
 /// Returns the files in a folder by name, or none if there is no folder.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -240,8 +222,10 @@ mod tests {
         let folder = scratch("checksums");
         std::fs::write(folder.join("b.txt"), "abc").expect("a file");
         std::fs::write(folder.join("a.txt"), "").expect("a file");
-        assert_eq!(checksums(&folder).expect("checksums"), 2);
-        let sums = std::fs::read_to_string(folder.join(CHECKSUMS)).expect("a file");
+        let both = files(&folder).expect("a list");
+        assert_eq!(both.len(), 2);
+        let list = checksums::write(&folder, &both).expect("checksums");
+        let sums = std::fs::read_to_string(list).expect("a file");
         let expected = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.txt\n\
                         ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  b.txt\n";
         assert_eq!(sums, expected);

@@ -1,5 +1,5 @@
-//! The archive of sources that recipes download, and a stand-in for cargo that tries recipes without
-//! compiling the library again.
+//! The archive of sources that recipes download, and a stand-in for cargo that tries recipes
+//! without compiling the library again.
 
 use crate::release::versions;
 use crate::{Packages, REPOSITORY, commit};
@@ -52,8 +52,8 @@ impl Archive {
 }
 
 /// Writes a program that takes the place of cargo in a folder: it copies the library of `dist` to
-/// where `cargo rustc` builds it, and a script with the tool's name to where `cargo install` installs
-/// it.
+/// where `cargo rustc` builds it, and a script with the tool's name to where `cargo install`
+/// installs it.
 pub fn stand_in(dist: &Dist, folder: &Path) -> Result<PathBuf> {
     let script = format!(
         r#"#!/bin/sh

@@ -19,7 +19,7 @@ const PORT: &str = "packaging/vcpkg/ports/cntk-reader";
 /// A program that uses the package: that of the recipe for Conan.
 const PROGRAM: &str = "packaging/conan/test_package";
 
-/// What the program prints.
+/// Expected output of the program.
 const PRINTED: &str = "3 samples, sum 21\n";
 
 /// Writes the port, and tries it with both kinds of libraries.

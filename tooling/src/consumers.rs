@@ -18,7 +18,7 @@ pub struct Readme {
     pub cpp: String,
     /// The one in Python.
     pub python: String,
-    /// What both print.
+    /// The output of both.
     pub output: String,
 }
 

@@ -149,22 +149,15 @@ fn tests(project: &Project, builder: &Builder<'_>, kinds: &[&str]) -> Result<Tal
 
 /// Compares what the tool prints with what this machine's own tool prints.
 fn tool(project: &Project, builder: &Builder<'_>, program: &Path) -> Result<()> {
-    let own = project.cargo("run").args(["--quiet", "--package", "cntk-reader-cli", "--"]);
     let commands: [&[&str]; 3] = [
         &["info", "examples/data/digits.train.ctf"],
         &["head", "-n", "3", "examples/data/digits.train.ctf"],
         &["validate", "examples/data/digits.train.ctf"],
     ];
-    let mut own = Some(own);
     project.part("the tool", || {
         for command in commands {
-            let native = match own.take() {
-                Some(first) => first.args(command).output()?,
-                None => {
-                    let again = project.cargo("run").args(["--quiet", "--package", "cntk-reader-cli", "--"]);
-                    again.args(command).output()?
-                }
-            };
+            let own = project.cargo("run").args(["--quiet", "--package", "cntk-reader-cli", "--"]);
+            let native = own.args(command).output()?;
             let printed = builder.run(program).args(command).output()?.replace("\r\n", "\n");
             ensure!(
                 printed == native,

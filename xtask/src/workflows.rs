@@ -22,7 +22,7 @@ const ZIZMOR: &str = "zizmor==1.32.0";
 /// The folder of the workflows.
 const FOLDER: &str = ".github";
 
-/// What actionlint prints at the end if it found files, and no mistakes.
+/// The last line of actionlint if it found files, and no mistakes.
 const PASSED: &str = "All workflow files passed";
 
 /// A workflow with mistakes that the tools must report, so that a tool that checks nothing is

@@ -56,8 +56,8 @@ fn same_headers(one: &Path, other: &Path) -> Result<usize> {
     Ok(names.len())
 }
 
-/// Returns the names of libraries and pkg-config files. The file behind the links has the version in
-/// its name in one case, and the number of the ABI in the other.
+/// Returns the names of libraries and pkg-config files. The file behind the links has the version
+/// in its name in one case, and the number of the ABI in the other.
 fn libraries(folder: &Path) -> Result<Vec<String>> {
     let mut names = files(folder)?;
     names.retain(|name| !name.starts_with("cmake/"));

@@ -8,11 +8,11 @@ use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::tools::{self, Tool};
 
-/// What a user has who installs the C++ compiler and CMake.
+/// Debian with a C++ compiler and CMake.
 pub const CXX: (&str, &str) = ("cxx", "g++,make,cmake,pkg-config");
 /// Only what every Debian has.
 pub const EMPTY: (&str, &str) = ("empty", "");
-/// What a user has who installs Python and NumPy.
+/// Debian with Python and NumPy.
 pub const PYTHON: (&str, &str) = ("python", "python3-venv,python3-numpy");
 
 /// Paths that apt, dpkg and the dynamic linker keep for themselves, and the trial's.

@@ -1,10 +1,8 @@
 //! `package tarball`: what target/dist has, in one folder that works wherever it is unpacked.
 
 use super::{CRATES, TARGET, dist, third_party};
-use crate::{Made, Packages, tools};
+use crate::{Made, Packages, checksums, tools};
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tooling::consumers;
 use tooling::dist::Dist;
@@ -12,9 +10,6 @@ use tooling::project::{Project, empty_folder};
 
 /// The platform in the names of files.
 const PLATFORM: &str = "x86_64-linux-gnu";
-
-/// The file with the checksums of the others.
-const CHECKSUMS: &str = "SHA256SUMS";
 
 /// Builds the tarball, one bill of materials for each crate in it, and the checksums.
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
@@ -41,7 +36,7 @@ pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
         std::fs::copy(&bill, &file)?;
         files.push(file);
     }
-    files.push(checksums(&packages.folder, &files)?);
+    files.push(checksums::write(&packages.folder, &files)?);
 
     let again = stage.join("again.tar.gz");
     pack(project, &folder, &time, &again)?;
@@ -91,20 +86,6 @@ fn bills(project: &Project, time: &str) -> Result<Vec<PathBuf>> {
     Ok(bills)
 }
 
-/// Writes the checksums of files in a folder.
-fn checksums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf> {
-    let mut text = String::new();
-    for file in files {
-        for byte in Sha256::digest(std::fs::read(file)?) {
-            write!(text, "{byte:02x}")?;
-        }
-        writeln!(text, "  {}", text_name(file)?)?;
-    }
-    let file = folder.join(CHECKSUMS);
-    std::fs::write(&file, text)?;
-    Ok(file)
-}
-
 /// Unpacks it in a folder elsewhere, and builds and runs programs with it.
 fn try_it(
     project: &Project,
@@ -113,7 +94,7 @@ fn try_it(
     name: &str,
     dist: &Dist,
 ) -> Result<Vec<String>> {
-    let checked = project.run("sha256sum").args(["--check", "--strict", CHECKSUMS]);
+    let checked = project.run("sha256sum").args(["--check", "--strict", checksums::NAME]);
     checked.folder(&packages.folder).go()?;
     let elsewhere = std::env::temp_dir().join(format!("cntk-reader-tarball-{}", std::process::id()));
     empty_folder(&elsewhere)?;

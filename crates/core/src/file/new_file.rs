@@ -1,7 +1,7 @@
 //! Files that appear under their names only once they are complete.
 //!
-//! A new file is written without a name (`O_TMPFILE` of Linux), so that the system removes it whenever the
-//! process ends. File systems that do not support this get a file with a temporary name next to the
+//! A new file is written without a name (`O_TMPFILE` of Linux), so that the system removes it
+//! whenever the process ends. File systems that do not support this get a file with a temporary name next to the
 //! target, which is removed on every exit path except a kill. There is one such name per target,
 //! and its writer holds a lock on the file: the leftover of a killed writer has no lock, so the
 //! next writer of the target reclaims it, whichever host, container or process left it.
