@@ -1,5 +1,6 @@
 //! The tool on a terminal, in a pipe, and in a pipe that is closed early.
 
+#![cfg(unix)]
 #![allow(unsafe_code, reason = "openpty")]
 
 mod common;

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 /// Name of the file with the checksums of the others in its folder.
 pub const NAME: &str = "SHA256SUMS";
 
-/// Writes the checksums of files into a folder, and returns the path of the list.
+/// Writes the checksums of files below a folder into it, and returns the path of the list.
 pub fn write(folder: &Path, files: &[PathBuf]) -> Result<PathBuf> {
     let mut sums = String::new();
     for file in files {
-        let name = file.file_name().context("a file has a name")?.to_string_lossy();
+        let name = file.strip_prefix(folder).context("checksums are beside their files")?;
         for byte in Sha256::digest(std::fs::read(file)?) {
             write!(sums, "{byte:02x}")?;
         }
-        writeln!(sums, "  {name}")?;
+        writeln!(sums, "  {}", name.display())?;
     }
     let list = folder.join(NAME);
     std::fs::write(&list, sums)?;

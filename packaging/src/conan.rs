@@ -1,7 +1,6 @@
 //! The recipe for Conan in packaging/conan: creates the package with the shared and with the static
 //! library, without any remote. Conan builds both by cargo from an exported copy of the checkout.
 
-use crate::release::versions;
 use crate::{Made, Packages, python_with, scratch};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ pub fn make(project: &Project, _: &Packages) -> Result<Made> {
     let python = python_with(project, "conan", CONAN)?;
     let conan = Conan { project, program: python.with_file_name("conan"), home: scratch(project, "conan")? };
     conan.run(&["profile", "detect"])?;
-    let version = versions::of(project)?;
+    let version = dist::version(project)?;
     let mut trials = Vec::new();
     for is_shared in [true, false] {
         let kind = if is_shared { "shared" } else { "static" };

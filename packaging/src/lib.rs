@@ -7,6 +7,8 @@
 #[macro_use]
 extern crate tooling;
 
+mod archives;
+mod bundle;
 mod checksums;
 mod conan;
 mod conda;
@@ -17,6 +19,7 @@ mod release;
 mod source;
 mod tools;
 mod vcpkg;
+mod windows;
 
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;
@@ -53,8 +56,23 @@ pub struct Made {
 const KINDS: &[Kind] = &[
     Kind {
         name: "tarball",
-        what: "library, headers and tool in one folder, with checksums and bills of materials",
+        what: "library, headers and tool for Linux in one folder, with bills of materials",
         make: linux::tarball::make,
+    },
+    Kind {
+        name: "tarball-aarch64",
+        what: "the same for 64-bit ARM, tried under an emulator",
+        make: linux::tarball::make_aarch64,
+    },
+    Kind {
+        name: "static-tool",
+        what: "the tool without any needs, for x86-64 and 64-bit ARM",
+        make: linux::static_tool::make,
+    },
+    Kind {
+        name: "windows",
+        what: "library, headers and tool for Windows, tried under Wine",
+        make: windows::make,
     },
     Kind {
         name: "deb",
@@ -128,7 +146,14 @@ fn make(project: &Project, kind: &Kind) -> Result<Made> {
     say!("{}: {}", kind.name, kind.what);
     let folder = project.target.join("packages").join(kind.name);
     empty_folder(&folder)?;
-    let made = (kind.make)(project, &Packages { folder })?;
+    let packages = Packages { folder };
+    let mut made = (kind.make)(project, &packages)?;
+    if !made.files.is_empty() {
+        checksums::write(&packages.folder, &made.files)?;
+        let check = project.run("sha256sum").args(["--check", "--strict", "--quiet", checksums::NAME]);
+        check.folder(&packages.folder).go()?;
+        made.trials.push(format!("sha256sum --check {} passes.", checksums::NAME));
+    }
     for file in &made.files {
         say!("      {} ({:.1} MB)", file.display(), std::fs::metadata(file)?.len() as f64 / 1e6);
     }
@@ -175,5 +200,5 @@ fn commit(project: &Project) -> Result<Commit> {
 }
 
 fn list() -> String {
-    KINDS.iter().map(|kind| format!("  {:<10} {}\n", kind.name, kind.what)).collect()
+    KINDS.iter().map(|kind| format!("  {:<16} {}\n", kind.name, kind.what)).collect()
 }

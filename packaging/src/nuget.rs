@@ -1,9 +1,7 @@
-//! A NuGet package: an assembly for .NET Standard 2.0 by Mono's compiler, and the native library.
-//!
-//! Native libraries for other systems, built there, are added from target/nuget/runtimes if they
-//! are there: `win-x64/native/cntk_reader.dll` and the like.
+//! A NuGet package: an assembly for .NET Standard 2.0 by Mono's compiler, and the native library
+//! for each system.
 
-use crate::{Made, Packages, commit, scratch};
+use crate::{Made, Packages, archives, commit, scratch, windows};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use tooling::cmake::install;
@@ -11,13 +9,27 @@ use tooling::dist::{self, Dist};
 use tooling::document::blocks;
 use tooling::project::{Project, empty_folder};
 use tooling::tools::{self, CECIL, NETSTANDARD, Tool};
-use tooling::{licences, python};
+use tooling::{cross, licences, python};
 
 /// The assembly's sources, below packaging/nuget.
 const SOURCES: [&str; 4] = ["Descriptions.cs", "Minibatch.cs", "Native.cs", "Reader.cs"];
 
-/// The native library's place in the package.
+/// The place of this machine's native library in the package.
 const NATIVE: &str = "runtimes/linux-x64/native/libcntk_reader.so";
+
+/// The place of the one for 64-bit ARM.
+const NATIVE_ARM: &str = "runtimes/linux-arm64/native/libcntk_reader.so";
+
+/// The place of the one for Windows.
+const NATIVE_WINDOWS: &str = "runtimes/win-x64/native/cntk_reader.dll";
+
+/// A native library, and its place in the package.
+struct Native {
+    place: &'static str,
+    file: PathBuf,
+    /// The program that strips it, unless it is stripped.
+    strip: Option<String>,
+}
 
 /// The assembly's place in the package.
 const ASSEMBLY: &str = "lib/netstandard2.0/CntkReader.dll";
@@ -35,11 +47,12 @@ const EXAMPLE_OUTPUT: [&str; 3] = ["epoch 2: accuracy 0.9", "the same weights", 
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     tools::need(project, &[Tool::MonoDevel, Tool::Zip, Tool::Binutils])?;
     let dist = project.part("library, release mode", || dist::build(project))?;
+    let natives = natives(project, &dist)?;
     let file = packages.folder.join(format!("CntkReader.{}.nupkg", dist.version));
     let stage = scratch(project, "nuget-stage")?;
     let bytes = project.part("package, twice", || {
-        let first = package(project, &dist, &stage, &file)?;
-        let second = package(project, &dist, &stage, &file)?;
+        let first = package(project, &dist, &natives, &stage, &file)?;
+        let second = package(project, &dist, &natives, &stage, &file)?;
         ensure!(first == second, "Building the package twice gives different bytes.");
         Ok(second)
     })?;
@@ -67,16 +80,30 @@ pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     Ok(Made { files: vec![file], trials })
 }
 
+/// Builds the native library for other systems than this one.
+fn natives(project: &Project, dist: &Dist) -> Result<Vec<Native>> {
+    let arm = cross::aarch64(project)?;
+    let on_arm = project.part("library for aarch64, release mode", || dist::build(&arm))?;
+    let (_, on_windows) = windows::dist(project)?;
+    let windows = on_windows.folder.join("bin/cntk_reader.dll");
+    Ok(vec![
+        Native { place: NATIVE, file: dist.library(), strip: Some(project.binutil("strip")) },
+        Native { place: NATIVE_ARM, file: on_arm.library(), strip: Some(arm.binutil("strip")) },
+        Native { place: NATIVE_WINDOWS, file: windows, strip: None },
+    ])
+}
+
 /// Builds the package from its parts, and returns its bytes.
-fn package(project: &Project, dist: &Dist, stage: &Path, file: &Path) -> Result<Vec<u8>> {
+fn package(project: &Project, dist: &Dist, natives: &[Native], stage: &Path, file: &Path) -> Result<Vec<u8>> {
     empty_folder(stage)?;
     assembly(project, dist, stage)?;
-    install(&dist.library(), &stage.join(NATIVE))?;
-    // Line numbers for backtraces are most of its size.
-    project.run("strip").arg("--strip-debug").arg(stage.join(NATIVE)).go()?;
-    let others = project.target.join("nuget/runtimes");
-    if others.is_dir() {
-        project.run("cp").arg("-R").arg(&others).arg(stage).go()?;
+    for native in natives {
+        let to = stage.join(native.place);
+        install(&native.file, &to)?;
+        // Line numbers for backtraces are most of its size.
+        if let Some(strip) = &native.strip {
+            project.run(strip).arg("--strip-debug").arg(to).go()?;
+        }
     }
     let text = licences::text(
         project,
@@ -104,14 +131,7 @@ fn package(project: &Project, dist: &Dist, stage: &Path, file: &Path) -> Result<
     let mut names: Vec<&str> = listed.lines().collect();
     // Brackets come before letters, so the content types are first, as they should be.
     names.sort_by_key(|name| (!name.starts_with('['), *name));
-    for name in &names {
-        let file = std::fs::File::options().append(true).open(stage.join(name))?;
-        file.set_modified(commit.time()?)?;
-    }
-    let _ = std::fs::remove_file(file);
-    // Dates in zip files are local.
-    let zip = project.run("zip").folder(stage).env("TZ", "UTC").args(["-X", "-q", "-D", "-nw"]);
-    zip.arg(file).args(names).go()?;
+    archives::zip(project, stage, &names, file)?;
     std::fs::read(file).with_context(|| format!("reading {}", file.display()))
 }
 
@@ -158,7 +178,7 @@ fn unpack(project: &Project, file: &Path, dist: &Dist, home: &Path) -> Result<St
     let unpacked = home.join("cntkreader").join(&dist.version);
     std::fs::create_dir_all(&unpacked)?;
     project.run("unzip").args(["-q", "-o"]).arg(file).arg("-d").arg(&unpacked).go()?;
-    for needed in [ASSEMBLY, NATIVE, "LICENSE", "THIRD-PARTY.txt", "README.md"] {
+    for needed in [ASSEMBLY, NATIVE, NATIVE_ARM, NATIVE_WINDOWS, "LICENSE", "THIRD-PARTY.txt", "README.md"] {
         ensure!(unpacked.join(needed).is_file(), "{} has no {needed}", file.display());
     }
     let Some(nuget) = tools::on_path("nuget") else {
@@ -171,7 +191,7 @@ fn unpack(project: &Project, file: &Path, dist: &Dist, home: &Path) -> Result<St
     // Its cache would hand out an older package of this version.
     run.args(["-NoCache", "-NonInteractive"]).env("HOME", home).go()?;
     let installed = home.join("by-nuget").join(format!("CntkReader.{}", dist.version));
-    for needed in [ASSEMBLY, NATIVE] {
+    for needed in [ASSEMBLY, NATIVE, NATIVE_ARM, NATIVE_WINDOWS] {
         let same = std::fs::read(installed.join(needed))? == std::fs::read(unpacked.join(needed))?;
         ensure!(same, "NuGet installs another {needed}");
     }

@@ -5,26 +5,30 @@
 //! the workflow `release` publishes, after a maintainer has pushed a tag and approved it.
 
 mod abi;
-pub mod versions;
+mod versions;
 
 use crate::{KINDS, checksums, commit, kind, make};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
+use tooling::dist;
 use tooling::project::{Project, empty_folder};
 
 /// Files of the Python package: the name for `--only`, the arguments of `cargo xtask`, and the
 /// folder below the target folder and the ending of the file.
-const PYTHON: [(&str, &[&str], &str, &str); 4] = [
+const PYTHON: [(&str, &[&str], &str, &str); 7] = [
     ("sdist", &["wheel", "--sdist"], "wheel", ".tar.gz"),
     ("wheel", &["wheel"], "wheel", ".whl"),
     ("wheel-free-threaded", &["wheel", "--free-threaded", "3.14"], "free-threaded", ".whl"),
     ("wheel-aarch64", &["wheel", "--target", "aarch64"], "aarch64/wheel", ".whl"),
+    ("wheel-musl", &["wheel", "--target", "musl"], "musl/wheel", ".whl"),
+    ("wheel-musl-aarch64", &["wheel", "--target", "musl-aarch64"], "musl-aarch64/wheel", ".whl"),
+    ("wheel-windows", &["wheel", "--target", "windows"], "windows/wheel", ".whl"),
 ];
 
 /// Endings of files whose names have the version.
-const VERSIONED: [&str; 8] = [".crate", ".deb", ".gz", ".nupkg", ".rpm", ".whl", ".xz", ".zst"];
+const VERSIONED: [&str; 9] = [".crate", ".deb", ".gz", ".nupkg", ".rpm", ".whl", ".xz", ".zip", ".zst"];
 
 /// Ending of bills of materials, which come with the tarball.
 const BILL: &str = ".cdx.json";
@@ -41,7 +45,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             option => return Err(option.unexpected().into()),
         }
     }
-    let version = versions::of(project)?;
+    let version = dist::version(project)?;
     let all: Vec<&str> =
         PYTHON.iter().map(|&(name, ..)| name).chain(KINDS.iter().map(|kind| kind.name)).collect();
     if lists {
@@ -55,7 +59,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         bail!(
             "Nothing is published from here. `cargo xtask release --dry-run` builds all files of \
              version {version}, and publishes none. The rest is up to a maintainer:\n{}",
-            by_hand(&version, &dist_abi(project)?)
+            by_hand(&version, &dist::abi(project)?)
         );
     }
     let project = Project { installs: true, ..project.clone() };
@@ -70,10 +74,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
             }
             None => make(&project, kind(name)?)?.files,
         };
-        // The release has one list of checksums for all packages.
-        for file in made.iter().filter(|file| !file.ends_with(checksums::NAME)) {
-            gather(file, &folder, &version)?;
-        }
+        made.iter().try_for_each(|file| gather(file, &folder, &version))?;
     }
     let has_bill = files(&folder)?.iter().any(|file| file.to_string_lossy().ends_with(BILL));
     ensure!(has_bill || !only.is_empty(), "No package has brought a bill of materials (*{BILL}).");
@@ -86,17 +87,13 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         say!("Left out: {}.", without(&all, &only).join(", "));
     }
     if state.tags.is_empty() {
-        say!("\nA maintainer does the rest:\n{}", by_hand(&version, &dist_abi(&project)?));
+        say!("\nA maintainer does the rest:\n{}", by_hand(&version, &dist::abi(&project)?));
     }
     Ok(())
 }
 
 fn without<'a>(all: &[&'a str], only: &[String]) -> Vec<&'a str> {
     all.iter().copied().filter(|name| !only.iter().any(|chosen| chosen == name)).collect()
-}
-
-fn dist_abi(project: &Project) -> Result<String> {
-    tooling::dist::abi(project)
 }
 
 /// The commit that a release is made of.

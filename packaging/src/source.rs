@@ -1,12 +1,11 @@
 //! The archive of sources that recipes download, and a stand-in for cargo that tries recipes
 //! without compiling the library again.
 
-use crate::release::versions;
 use crate::{Packages, REPOSITORY, commit};
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tooling::dist::Dist;
+use tooling::dist::{self, Dist};
 use tooling::project::Project;
 
 /// The sources of the checkout's commit.
@@ -19,7 +18,7 @@ pub struct Archive {
 
 /// Writes the archive into a folder of packages.
 pub fn archive(project: &Project, packages: &Packages) -> Result<Archive> {
-    let version = versions::of(project)?;
+    let version = dist::version(project)?;
     let file = packages.folder.join(format!("cntk-reader-{version}.tar.gz"));
     let pack = project.run("git").args(["-c", "tar.tar.gz.command=gzip -9 -n", "archive", "--format=tar.gz"]);
     let pack = pack.arg(format!("--prefix=cntk-reader-{version}/")).arg("--output").arg(&file);

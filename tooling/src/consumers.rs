@@ -71,7 +71,7 @@ pub fn check_below(project: &Project, dist: &Dist, root: &Path, scratch: &Path) 
 
 /// Runs a program in the root, the base of the README's paths.
 fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {
-    project.run(&program.to_string_lossy()).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
+    project.run_built(program).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
 }
 
 /// Builds the program with the flags that pkg-config prints, whose absolute paths are below `root`.
@@ -103,8 +103,14 @@ fn by_pkg_config(
         "-lcntk_reader" if is_static => archive.to_string_lossy().into_owned(),
         flag => flag.to_owned(),
     });
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let output = program.with_extension(if is_static { "pkgconfig-static" } else { "pkgconfig" });
-    project.run(&compiler).arg("-std=c++17").arg(program).arg("-o").arg(&output).args(flags).go()?;
+    project
+        .run(&project.compiler())
+        .arg("-std=c++17")
+        .arg(program)
+        .arg("-o")
+        .arg(&output)
+        .args(flags)
+        .go()?;
     Ok(output)
 }

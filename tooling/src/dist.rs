@@ -201,7 +201,8 @@ pub fn abi(project: &Project) -> Result<String> {
     Ok(number.with_context(|| format!("{HEADER} has no CNTK_READER_ABI_VERSION"))?.trim().to_owned())
 }
 
-fn headers(project: &Project, dist: &Dist) -> Result<()> {
+/// Installs the headers.
+pub fn headers(project: &Project, dist: &Dist) -> Result<()> {
     let (from, to) = (project.path("include"), dist.folder.join("include"));
     for name in ["cntk_reader.h", "cntk_reader_host.h", "cntk_reader.hpp"] {
         install(&from.join(name), &to.join(name))?;

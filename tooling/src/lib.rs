@@ -23,5 +23,6 @@ pub mod pytorch;
 pub mod run;
 pub mod tally;
 pub mod tools;
+pub mod windows;
 
 pub use tally::{Tally, libtest};

@@ -7,7 +7,7 @@
 use crate::project::Project;
 use crate::run::Run;
 use crate::tools::{self, DEBIAN_CARGO, DEBIAN_RUSTC, Tool};
-use crate::{dist, python};
+use crate::{cross, dist, python};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,8 @@ enum Kind {
     Windows,
     /// Compiled by Zig, run by this machine.
     Musl,
+    /// Compiled by Zig, run by the emulator of 64-bit ARM.
+    MuslAarch64,
     /// Compiled by Zig. Nothing here runs it.
     MacOs,
 }
@@ -42,11 +44,17 @@ pub const WINDOWS: Platform =
     Platform { name: "windows", target: "x86_64-pc-windows-gnu", kind: Kind::Windows };
 /// Linux with musl, for programs that need no library of the system.
 pub const MUSL: Platform = Platform { name: "musl", target: "x86_64-unknown-linux-musl", kind: Kind::Musl };
+/// The same for 64-bit ARM.
+pub const MUSL_AARCH64: Platform =
+    Platform { name: "musl-aarch64", target: "aarch64-unknown-linux-musl", kind: Kind::MuslAarch64 };
 /// macOS.
 pub const MACOS: Platform = Platform { name: "macos", target: "aarch64-apple-darwin", kind: Kind::MacOs };
 
 /// All platforms.
-pub const ALL: [Platform; 3] = [WINDOWS, MUSL, MACOS];
+pub const ALL: [Platform; 4] = [WINDOWS, MUSL, MUSL_AARCH64, MACOS];
+
+/// The packages of the library for C and of the tool.
+pub const FRONT_ENDS: [&str; 4] = ["--package", "cntk-reader-clib", "--package", "cntk-reader-cli"];
 
 /// The function of Windows 10 that Rust's standard library takes random numbers from, in a library
 /// that Wine 8 lacks.
@@ -77,12 +85,15 @@ impl<'a> Builder<'a> {
                 tools::need(project, &[Tool::Mingw])?;
                 None
             }
-            Kind::Musl | Kind::MacOs => {
+            Kind::Musl | Kind::MuslAarch64 | Kind::MacOs => {
                 let python =
                     python::environment_with(project, "zigbuild", &ZIG)?.map_err(anyhow::Error::msg)?;
                 Some(python.with_file_name("cargo-zigbuild"))
             }
         };
+        if platform.kind == Kind::MuslAarch64 {
+            tools::need(project, &[Tool::Emulator])?;
+        }
         let folder = project.run("rustc").args(["--print", "target-libdir", "--target", platform.target]);
         let builds_std = !folder.silent().output().is_ok_and(|folder| Path::new(folder.trim()).is_dir());
         if builds_std {
@@ -126,9 +137,9 @@ impl<'a> Builder<'a> {
             Kind::Windows => run
                 .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", tools::wine().unwrap_or_default())
                 .envs(&self.wine_variables()),
-            Kind::Musl => {
-                let flags = self.rust_flags().join(" ");
-                run.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags)
+            Kind::Musl | Kind::MuslAarch64 => {
+                let target = self.platform.target.replace('-', "_").to_uppercase();
+                run.env(&format!("CARGO_TARGET_{target}_RUSTFLAGS"), self.rust_flags().join(" "))
             }
             Kind::MacOs => run,
         }
@@ -149,16 +160,31 @@ impl<'a> Builder<'a> {
             run
         };
         match self.platform.kind {
-            Kind::Windows => run.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", MINGW),
-            Kind::Musl | Kind::MacOs => run,
+            Kind::Windows => self.with_date(run).env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", MINGW),
+            Kind::Musl | Kind::MuslAarch64 | Kind::MacOs => run,
         }
+    }
+
+    /// Makes MinGW's tools write the time of the commit into files instead of the current time.
+    pub fn with_date(&self, run: Run) -> Run {
+        const DATE: &str = "SOURCE_DATE_EPOCH";
+        let commit = || self.project.run("git").args(["log", "-1", "--format=%ct"]).silent().output();
+        let date = std::env::var(DATE).or_else(|_| commit());
+        run.env(DATE, date.unwrap_or_default().trim())
+    }
+
+    /// Builds the library and the tool in release mode. Returns their folder.
+    pub fn release(&self) -> Result<PathBuf> {
+        let build = self.configure(self.cargo("build")).arg("--release").args(FRONT_ENDS);
+        self.project.part("library and tool, release mode", || build.go())?;
+        Ok(self.built("release"))
     }
 
     /// The flags that the Rust compiler needs for the platform.
     fn rust_flags(&self) -> &'static [&'static str] {
         match self.platform.kind {
             // The start files are Zig's.
-            Kind::Musl => &["-Clink-self-contained=no"],
+            Kind::Musl | Kind::MuslAarch64 => &["-Clink-self-contained=no"],
             Kind::Windows | Kind::MacOs => &[],
         }
     }
@@ -169,6 +195,10 @@ impl<'a> Builder<'a> {
             Kind::Windows => {
                 let run = self.project.run(&tools::wine().unwrap_or_default()).named("wine");
                 run.arg(program).envs(&self.wine_variables())
+            }
+            Kind::MuslAarch64 => {
+                let emulator = cross::emulator().unwrap_or_default();
+                self.project.run(&emulator).arg(program)
             }
             Kind::Musl | Kind::MacOs => self.project.run(&program.to_string_lossy()),
         }

@@ -144,6 +144,7 @@ cargo xtask COMMAND [OPTIONS]
       --target aarch64     for this processor; needs Rust's standard library for it, and an emulator
       --target windows     for Windows on x86-64, with MinGW, under target/windows/wheel; checked, not imported
       --target musl        for Linux with musl on x86-64, under target/musl/wheel; loaded by musl's linker, not imported
+      --target musl-aarch64    for Linux with musl on 64-bit ARM, under target/musl-aarch64/wheel; checked, not loaded
       --free-threaded PYTHON   for this free-threaded Python, 3.14 or newer with NumPy, under target/free-threaded;
                            3.14 instead of a path needs no Python, and tries nothing
   package KIND ...         builds packages of these kinds, installs them in an empty place and uses them there; without a kind,

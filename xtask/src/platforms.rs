@@ -7,26 +7,16 @@ use crate::packages;
 use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
-use std::path::{Path, PathBuf};
-use tooling::consumers::{CMAKE_PROJECT, Readme};
-use tooling::dist::{self, Dist, Layout};
-use tooling::platform::{ALL, Builder, MACOS, MUSL, WINDOWS};
-use tooling::project::{Project, empty_folder};
-use tooling::tools;
-use tooling::{Tally, libtest};
-
-/// The packages of the library for C and of the tool.
-const FRONT_ENDS: [&str; 4] = ["--package", "cntk-reader-clib", "--package", "cntk-reader-cli"];
+use std::path::Path;
+use tooling::platform::{ALL, Builder, FRONT_ENDS, MACOS, MUSL, MUSL_AARCH64, WINDOWS};
+use tooling::project::Project;
+use tooling::{Tally, libtest, tools, windows};
 
 /// The extension module of the Python package.
 const EXTENSION: [&str; 2] = ["--package", "cntk-reader-python"];
 
-/// Libraries of Windows that Rust's standard library needs.
-const WINDOWS_LIBRARIES: [&str; 6] =
-    ["-lkernel32", "-lntdll", "-luserenv", "-lws2_32", "-ldbghelp", "-lbcrypt"];
-
-/// The compiler for Windows; its other variant lacks C++ threads.
-const CXX: &str = "x86_64-w64-mingw32-g++-posix";
+/// The tests of the command-line tool.
+const TOOL: [&str; 3] = ["--package", "cntk-reader-cli", "--tests"];
 
 /// Leaves out the test of an instruction that unoptimized code does not use.
 const FUSED: [&str; 3] = ["--", "--skip", "all_values_equal_quotients"];
@@ -56,9 +46,9 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         say!("{} ({})", platform.name, platform.target);
         let builder = Builder::new(project, platform)?;
         tally = tally.and(match platform {
-            WINDOWS => windows(project, &builder)?,
-            MUSL => musl(project, &builder)?,
-            _ => macos(project, &builder)?,
+            WINDOWS => on_windows(project, &builder)?,
+            MUSL | MUSL_AARCH64 => on_musl(project, &builder)?,
+            _ => on_macos(&builder)?,
         });
     }
     say!("\n{tally}");
@@ -85,15 +75,17 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(tally)
 }
 
-fn windows(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
+fn on_windows(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
     builder.prepare_wine()?;
-    let built = release(project, builder)?;
-    let library = project.part("the library for C and C++", || dll(project, builder, &built))?;
+    let built = builder.release()?;
+    let dist = project.part("the library for C and C++", || windows::install(project, builder, &built))?;
     tool(project, builder, &built.join("cntk-reader.exe"))?;
-    project.part("the program of the README, under Wine", || readme(project, builder, &library))?;
+    project.part("the program of the README, under Wine", || {
+        windows::check_readme(project, builder, &dist, &builder.folder().join("readme"))
+    })?;
     let driver = project.part("the driver of golden records", || {
         let source = project.path("cpp_tests/replay.cpp");
-        compile(project, &library, &source, &library.join("replay"))
+        windows::compile(project, &dist, &source, &builder.folder().join("replay"))
     })?;
     let wine = tools::wine().context("Wine is gone")?;
     let folder = driver.parent().context("a driver has a folder")?;
@@ -103,22 +95,30 @@ fn windows(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
         packages::replay(project, 1, folder, &under)
     })?;
     say!("      {records}");
-    let tests = tests(project, builder, &["--lib"])?;
-    Tally::passed(3).map(|passed| passed.and(records).and(tests))
+    // The other tests of the library's crates need the files and the functions of Linux.
+    let library = packages::library().chain(["--lib"]).collect::<Vec<_>>();
+    let tests = tests(project, builder, "Rust tests of the library", &library)?;
+    let tool = self::tests(project, builder, "Rust tests of the tool", &TOOL)?;
+    Tally::passed(3).map(|passed| passed.and(records).and(tests).and(tool))
 }
 
-fn musl(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
-    let built = release(project, builder)?;
-    let program = built.join("cntk-reader");
+/// Builds and tries the static tool. This machine also runs the Rust tests with musl; the emulator
+/// of 64-bit ARM runs them with glibc, in `cargo xtask port`.
+fn on_musl(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
+    let program = builder.release()?.join("cntk-reader");
     let headers = project.run("readelf").args(["--program-headers", "--wide"]).arg(&program).output()?;
     ensure!(!headers.contains("INTERP"), "{} needs a dynamic linker.", program.display());
     tool(project, builder, &program)?;
-    let tests = tests(project, builder, &["--lib", "--bins", "--tests"])?;
-    Tally::passed(2).map(|passed| passed.and(tests))
+    let passed = Tally::passed(2)?;
+    if builder.platform() != MUSL {
+        return Ok(passed);
+    }
+    let all = packages::library().chain(TOOL).chain(["--lib", "--bins"]).collect::<Vec<_>>();
+    Ok(passed.and(tests(project, builder, "Rust tests", &all)?))
 }
 
-fn macos(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
-    let built = release(project, builder)?;
+fn on_macos(builder: &Builder<'_>) -> Result<Tally> {
+    let built = builder.release()?;
     for name in ["cntk-reader", "libcntk_reader_clib.dylib"] {
         let bytes = std::fs::read(built.join(name)).with_context(|| format!("reading {name}"))?;
         // The magic number of 64-bit programs and libraries, and that of the processor.
@@ -128,21 +128,14 @@ fn macos(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
     Tally::passed(2)
 }
 
-/// Builds the library and the tool in release mode. Returns their folder.
-fn release(project: &Project, builder: &Builder<'_>) -> Result<PathBuf> {
-    let build = builder.cargo("build").arg("--release").args(FRONT_ENDS);
-    project.part("library and tool, release mode", || build.go())?;
-    Ok(builder.built("release"))
-}
-
-/// Runs the tests of the library's crates.
-fn tests(project: &Project, builder: &Builder<'_>, kinds: &[&str]) -> Result<Tally> {
-    let test = builder.cargo("test").args(packages::library()).args(kinds).arg("--no-fail-fast");
+/// Runs chosen Rust tests.
+fn tests(project: &Project, builder: &Builder<'_>, what: &str, chosen: &[&str]) -> Result<Tally> {
+    let test = builder.cargo("test").args(chosen).arg("--no-fail-fast");
     let test = test.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("PROPTEST_CASES", CASES);
-    // Unoptimized code calls the C library's `fmaf`, which rounds wrongly; `dll` checks that released
-    // code does not.
+    // Unoptimized code calls the C library's `fmaf`, which rounds wrongly; `windows::install` checks
+    // that released code does not.
     let test = test.args((builder.platform() == WINDOWS).then_some(FUSED).into_iter().flatten());
-    let tally = project.part("Rust tests", || Ok(libtest(&test.go()?)))?;
+    let tally = project.part(what, || Ok(libtest(&test.go()?)))?;
     say!("      {tally}");
     Ok(tally)
 }
@@ -167,72 +160,4 @@ fn tool(project: &Project, builder: &Builder<'_>, program: &Path) -> Result<()> 
         }
         Ok(())
     })
-}
-
-/// Links the library for Windows, `bin/cntk_reader.dll` with its import libraries for MinGW and for
-/// Microsoft's linker, beside the headers. Returns the folder.
-fn dll(project: &Project, builder: &Builder<'_>, built: &Path) -> Result<PathBuf> {
-    let folder = builder.folder().join("dist");
-    empty_folder(&folder)?;
-    for part in ["bin", "lib"] {
-        std::fs::create_dir_all(folder.join(part))?;
-    }
-    project.run("cp").arg("-r").arg(project.path("include")).arg(folder.join("include")).go()?;
-    let archive = built.join("libcntk_reader_clib.a");
-    let nm = project.run("x86_64-w64-mingw32-nm").args(["--extern-only", "--defined-only", "--format=posix"]);
-    let symbols = nm.arg(&archive).output()?;
-    let names = symbols.lines().filter_map(|line| line.split_whitespace().next());
-    let mut names: Vec<&str> = names.filter(|name| name.starts_with("cntk_reader_")).collect();
-    names.sort_unstable();
-    ensure!(!names.is_empty(), "{} exports nothing.", archive.display());
-    let definition = folder.join("lib/cntk_reader.def");
-    std::fs::write(&definition, format!("LIBRARY cntk_reader.dll\nEXPORTS\n  {}\n", names.join("\n  ")))?;
-    let import = folder.join("lib/libcntk_reader.dll.a");
-    let library = folder.join("bin/cntk_reader.dll");
-    let link = project.run("x86_64-w64-mingw32-gcc").args(["-shared", "-static-libgcc", "-o"]);
-    let link = link.arg(&library).arg(&definition).arg(&archive);
-    link.arg(format!("-Wl,--out-implib={}", import.display())).args(WINDOWS_LIBRARIES).go()?;
-    // The C library's `fmaf` rounds wrongly: the processor's instruction has to be there instead.
-    let names = project.run("x86_64-w64-mingw32-nm").arg("--format=posix").arg(&library).output()?;
-    let wrong = names.lines().find(|line| line.starts_with("fmaf "));
-    ensure!(wrong.is_none(), "{} has {}.", library.display(), wrong.unwrap_or_default());
-    project.run("x86_64-w64-mingw32-strip").arg(&library).go()?;
-    let tool = project.run("x86_64-w64-mingw32-dlltool").args(["-D", "cntk_reader.dll", "-d"]);
-    tool.arg(&definition).arg("-l").arg(folder.join("lib/cntk_reader.lib")).go()?;
-    std::fs::copy(built.join("cntk-reader.exe"), folder.join("bin/cntk-reader.exe"))?;
-    let (version, abi) = (dist::version(project)?, dist::abi(project)?);
-    let layout = Layout { lib: "lib", prefix: None };
-    dist::package(project, &Dist { folder: folder.clone(), version, abi }, &layout, &folder.join("lib"))?;
-    Ok(folder)
-}
-
-/// Compiles a C++ program against the library for Windows, which is copied beside it.
-fn compile(project: &Project, library: &Path, source: &Path, folder: &Path) -> Result<PathBuf> {
-    empty_folder(folder)?;
-    std::fs::copy(library.join("bin/cntk_reader.dll"), folder.join("cntk_reader.dll"))?;
-    let name = source.file_stem().context("a source has a name")?;
-    let program = folder.join(name);
-    let run = project.run(CXX).args(["-std=c++17", "-O1", "-static", "-I"]);
-    let run = run.arg(library.join("include")).arg(source).arg("-o").arg(program.with_extension("exe"));
-    run.arg(library.join("lib/libcntk_reader.dll.a")).go()?;
-    std::fs::rename(program.with_extension("exe"), &program)?;
-    Ok(program)
-}
-
-/// Builds the README's program with CMake, and compares what it prints.
-fn readme(project: &Project, builder: &Builder<'_>, library: &Path) -> Result<()> {
-    let (readme, folder) = (Readme::read(project)?, builder.folder().join("readme"));
-    empty_folder(&folder)?;
-    let source = folder.join("readme.cpp");
-    std::fs::write(&source, &readme.cpp)?;
-    let cmake = project.run("cmake").arg("-S").arg(project.path(CMAKE_PROJECT)).arg("-B").arg(&folder);
-    let cmake = cmake.args(["-DCMAKE_SYSTEM_NAME=Windows", "-DCMAKE_EXE_LINKER_FLAGS=-static"]);
-    let cmake = cmake.arg(format!("-DCMAKE_CXX_COMPILER={CXX}"));
-    // Otherwise CMake looks for packages in the compiler's own folders alone.
-    let cmake = cmake.arg(format!("-Dcntk_reader_DIR={}", library.join("lib/cmake/cntk_reader").display()));
-    cmake.arg(format!("-DREADME_PROGRAM={}", source.display())).go()?;
-    project.run("cmake").arg("--build").arg(&folder).go()?;
-    std::fs::copy(library.join("bin/cntk_reader.dll"), folder.join("cntk_reader.dll"))?;
-    let printed = builder.run(&folder.join("readme.exe")).output()?.replace("\r\n", "\n");
-    readme.expect("The program", &printed)
 }

@@ -11,7 +11,7 @@ use lexopt::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tooling::cross::{self, Cross};
-use tooling::platform::{Builder, MUSL, WINDOWS};
+use tooling::platform::{Builder, MUSL, MUSL_AARCH64, WINDOWS};
 use tooling::project::{Project, empty_folder};
 use tooling::run::Run;
 use tooling::{dist, portable, python};
@@ -79,7 +79,12 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
         }
         (false, "windows") => portable(System::Windows(Builder::new(project, WINDOWS)?)).build_and_check()?,
         (false, "musl") => portable(System::Musl(Builder::new(project, MUSL)?)).build_and_check()?,
-        (false, other) => bail!("There are wheels for x86_64, aarch64, windows and musl, not for '{other}'"),
+        (false, "musl-aarch64") => {
+            portable(System::Musl(Builder::new(project, MUSL_AARCH64)?)).build_and_check()?
+        }
+        (false, other) => {
+            bail!("There are wheels for x86_64, aarch64, musl, musl-aarch64 and windows, not for '{other}'")
+        }
     };
     say!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
     Ok(())
@@ -122,7 +127,10 @@ impl<'a> Wheel<'a> {
             System::Own => format!("{linux}_x86_64"),
             System::Aarch64(_) => format!("{linux}_{}", cross::PROCESSOR),
             System::Windows(_) => "win_amd64".to_owned(),
-            System::Musl(_) => format!("{OLDEST_MUSL}_x86_64"),
+            System::Musl(builder) => {
+                let processor = builder.platform().target.split('-').next().unwrap_or_default();
+                format!("{OLDEST_MUSL}_{processor}")
+            }
         }
     }
 
@@ -207,9 +215,12 @@ impl<'a> Wheel<'a> {
         match &self.system {
             System::Own | System::Aarch64(_) => auditwheel(project, wheel, &platform)?,
             System::Windows(_) => windows::check(project, &scratch)?,
-            System::Musl(_) => {
+            System::Musl(builder) => {
                 auditwheel(project, wheel, &platform)?;
-                musl::check(project, &scratch)?;
+                // This machine has musl for its own processor only.
+                if builder.platform() == MUSL {
+                    musl::check(project, &scratch)?;
+                }
             }
         }
         Ok(6)

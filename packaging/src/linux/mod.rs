@@ -6,6 +6,7 @@ pub mod deb;
 mod debian;
 pub mod rpm;
 mod staged;
+pub mod static_tool;
 pub mod tarball;
 
 use anyhow::Result;

@@ -8,10 +8,12 @@ use tooling::project::Project;
 const NEVER: &str = "0.0.0";
 
 /// Places that no rule for several files finds. `@` stands for the version.
-const PLACES: [(&str, &str); 6] = [
+const PLACES: [(&str, &str); 8] = [
     ("include/cntk_reader.h", "version as text (\"@\")"),
     ("include/cntk_reader/process.hpp", "such as \"@\""),
     ("crates/capi/src/version.rs", "version as text (\"@\")"),
+    ("clib/Cargo.toml", "libcntk-reader1 (= @-1)"),
+    ("clib/Cargo.toml", "\"libcntk-reader1(x86-64)\" = \"= @-1\""),
     // These take it from Cargo.toml.
     ("CMakeLists.txt", "/Cargo.toml\" version REGEX"),
     ("cmake/cntk_reader.pc.in", "Version: @VERSION@"),
@@ -20,14 +22,6 @@ const PLACES: [(&str, &str); 6] = [
 
 /// Files that name other versions: of the past, or made up by tests.
 const OTHERS: [&str; 3] = ["CHANGELOG.md", "benches/record/", "dropin/src/operator/"];
-
-/// Returns the version in Cargo.toml, the source of all others.
-pub fn of(project: &Project) -> Result<String> {
-    let text = read(project, "Cargo.toml")?;
-    let section = text.split_once("[workspace.package]").context("Cargo.toml has no [workspace.package]")?.1;
-    let version = section.lines().find_map(|line| value(line, "version"));
-    Ok(version.context("[workspace.package] in Cargo.toml has no version")?.to_owned())
-}
 
 /// Fails if a place has another version. Returns the number of places.
 pub fn check(project: &Project, version: &str) -> Result<usize> {
