@@ -134,9 +134,13 @@ impl<'a> Builder<'a> {
         // These programs are not debugged here.
         let run = run.env("CARGO_PROFILE_DEV_DEBUG", "false");
         match self.platform.kind {
-            Kind::Windows => run
-                .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", tools::wine().unwrap_or_default())
-                .envs(&self.wine_variables()),
+            Kind::Windows => match tools::wine() {
+                Some(wine) => {
+                    run.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", wine).envs(&self.wine_variables())
+                }
+                // Checks and builds run no program.
+                None => run,
+            },
             Kind::Musl | Kind::MuslAarch64 => {
                 let target = self.platform.target.replace('-', "_").to_uppercase();
                 run.env(&format!("CARGO_TARGET_{target}_RUSTFLAGS"), self.rust_flags().join(" "))
