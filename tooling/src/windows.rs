@@ -23,7 +23,9 @@ pub fn install(project: &Project, builder: &Builder<'_>, built: &Path) -> Result
     let dist = Dist { folder, version: dist::version(project)?, abi: dist::abi(project)? };
     dist::headers(project, &dist)?;
     link(project, builder, &dist.folder, &built.join("libcntk_reader_clib.a"))?;
-    std::fs::copy(built.join("cntk-reader.exe"), dist.folder.join("bin/cntk-reader.exe"))?;
+    let tool = dist.folder.join("bin/cntk-reader.exe");
+    std::fs::copy(built.join("cntk-reader.exe"), &tool)?;
+    builder.with_date(project.run("x86_64-w64-mingw32-strip")).arg(tool).go()?;
     let layout = Layout { lib: "lib", prefix: None };
     dist::package(project, &dist, &layout, &dist.folder.join("lib"))?;
     Ok(dist)

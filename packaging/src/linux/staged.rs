@@ -39,14 +39,7 @@ pub fn folder(project: &Project) -> PathBuf {
 }
 
 fn fill(project: &Project, dist: &Dist, time: &str, folder: &Path) -> Result<()> {
-    for part in ["include", "lib", "bin", "share"] {
-        project.run("cp").arg("-a").arg(dist.folder.join(part)).arg(folder).go()?;
-    }
-    let shared = dist.library();
-    let shared = folder.join("lib").join(shared.file_name().context("a library has a name")?);
-    let strip = || project.run("strip").arg("--enable-deterministic-archives");
-    strip().arg("--strip-unneeded").arg(&shared).arg(folder.join("bin/cntk-reader")).go()?;
-    strip().arg("--strip-debug").arg(folder.join("lib/libcntk_reader.a")).go()?;
+    super::copy_stripped(project, dist, folder)?;
     // Debian's shells look there.
     let (zsh, debian) = (folder.join("share/zsh/site-functions"), folder.join("deb/zsh"));
     project.run("cp").args(["--recursive", "-T"]).arg(&zsh).arg(made(&debian)?).go()?;
@@ -58,7 +51,7 @@ fn fill(project: &Project, dist: &Dist, time: &str, folder: &Path) -> Result<()>
     // The maker of RPMs has no symbolic links. A linker script is in place of the library's, and
     // small scripts in place of the installer's.
     let rpm = folder.join("rpm");
-    std::fs::copy(&shared, rpm.join(dist.soname()))?;
+    std::fs::copy(folder.join("lib").join(dist.soname()), rpm.join(dist.soname()))?;
     std::fs::write(rpm.join("libcntk_reader.so"), format!("INPUT({})\n", dist.soname()))?;
     std::fs::create_dir(rpm.join("bin"))?;
     for name in SCRIPTS {

@@ -6,15 +6,17 @@ use crate::{Made, Packages};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use tooling::cmake::install;
-use tooling::dist;
 use tooling::platform::{Builder, MUSL, MUSL_AARCH64};
 use tooling::project::{Project, empty_folder};
+use tooling::tools::{self, Tool};
+use tooling::{cross, dist};
 
 /// A file that the trial reads.
 const DIGITS: &str = "examples/data/digits.train.ctf";
 
 /// Builds the tool for both processors.
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
+    tools::need(project, &[Tool::Binutils, Tool::CrossCxx])?;
     let mut files = Vec::new();
     for (platform, name) in [(MUSL, "x86_64-linux-musl"), (MUSL_AARCH64, "aarch64-linux-musl")] {
         let builder = Builder::new(project, platform)?;
@@ -22,6 +24,8 @@ pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
         empty_folder(&stage)?;
         let (bin, share) = (stage.join("bin"), stage.join("share"));
         install(&builder.release()?.join("cntk-reader"), &bin.join("cntk-reader"))?;
+        let strip = format!("{}strip", if platform == MUSL { "" } else { cross::PREFIX });
+        project.run(&strip).arg("--strip-unneeded").arg(bin.join("cntk-reader")).go()?;
         dist::share(&share, || builder.run(&bin.join("cntk-reader")))?;
         let bundle = Bundle { platform: name, ending: "tar.gz", target: platform.target, crates: &[TOOL] };
         let packed = bundle.pack(project, packages, &[bin, share])?;

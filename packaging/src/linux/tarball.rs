@@ -5,7 +5,7 @@ use super::{TARGET, dist};
 use crate::bundle::{Bundle, LIBRARY, TOOL};
 use crate::{Made, Packages};
 use anyhow::{Result, ensure};
-use tooling::project::Project;
+use tooling::project::{Project, empty_folder};
 use tooling::{consumers, cross, dist::Dist};
 
 /// Builds and tries the tarball for this machine's processor.
@@ -21,7 +21,10 @@ pub fn make_aarch64(project: &Project, packages: &Packages) -> Result<Made> {
 fn make_for(project: &Project, packages: &Packages, platform: &str, target: &str) -> Result<Made> {
     let dist = dist(project)?;
     let bundle = Bundle { platform, ending: "tar.gz", target, crates: &[LIBRARY, TOOL] };
-    let folders = ["include", "lib", "bin", "share"].map(|part| dist.folder.join(part));
+    let stage = project.target.join("packaging/stripped");
+    empty_folder(&stage)?;
+    super::copy_stripped(project, &dist, &stage)?;
+    let folders = ["include", "lib", "bin", "share"].map(|part| stage.join(part));
     let packed = bundle.pack(project, packages, &folders)?;
     project.part("trial", || {
         packed.elsewhere(project, |unpacked, scratch| {
