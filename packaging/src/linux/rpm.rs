@@ -27,6 +27,15 @@ const EXPECTED: [(&str, &str); 4] = [
     ("/usr/lib/cntk-reader-dropin/2.7/Cntk.Composite-2.7.so", "libstdc++ >= 5"),
 ];
 
+/// Folders that every Fedora has.
+const FEDORAS: [&str; 5] = [
+    "usr/lib64/cmake",
+    "usr/lib64/pkgconfig",
+    "usr/share/fish/vendor_completions.d",
+    "usr/share/licenses",
+    "usr/share/zsh/site-functions",
+];
+
 /// Builds the packages.
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     let program = tools::from_crates(project, "cargo-generate-rpm", "0.21.1")?;
@@ -67,6 +76,9 @@ fn try_them(project: &Project, files: &[PathBuf], version: &str) -> Result<Strin
     let debian = Debian::unpack(project, CXX)?;
     // As in Fedora: Debian's loader does not search this folder.
     std::fs::write(debian.root().join("etc/ld.so.conf.d/lib64.conf"), "/usr/lib64\n")?;
+    for folder in FEDORAS {
+        std::fs::create_dir_all(debian.root().join(folder))?;
+    }
     let before = debian.files()?;
     let rpm = || {
         let run = project.run("rpm").arg("--root").arg(debian.root()).args(["--dbpath", "/trial/rpm"]);
@@ -81,7 +93,7 @@ fn try_them(project: &Project, files: &[PathBuf], version: &str) -> Result<Strin
     debian.expect_files(&before).context("after `rpm --erase`")?;
     Ok("rpm installs them (--nodeps) into a Debian whose loader searches /usr/lib64. The README's C++ \
         program builds with CMake, with pkg-config and statically, and prints the README's output; the \
-        tool and the installer run; erasing the packages leaves no file. Not tried: Fedora and its \
+        tool and the installer run; erasing the packages leaves nothing. Not tried: Fedora and its \
         relatives, and the dependencies there."
         .to_owned())
 }
