@@ -216,7 +216,7 @@ impl<'a> Wheel<'a> {
             System::Own | System::Aarch64(_) => auditwheel(project, wheel, &platform)?,
             System::Windows(_) => windows::check(project, &scratch)?,
             System::Musl(builder) => {
-                auditwheel(project, wheel, &platform)?;
+                musl::auditwheel(project, wheel, &platform)?;
                 // This machine has musl for its own processor only.
                 if builder.platform() == MUSL {
                     musl::check(project, &scratch)?;
@@ -239,11 +239,16 @@ fn twine(project: &Project, wheel: &Path) -> Result<()> {
 
 /// Checks that a wheel asks the system for no more than its platform has.
 fn auditwheel(project: &Project, wheel: &Path, platform: &str) -> Result<()> {
-    let audit = tool(project, "auditwheel")?.args(["show", "--json"]).arg(wheel).output()?;
-    let found: Value = serde_json::from_str(&audit)?;
+    let audit = audit(project, wheel, &[])?;
     let name = wheel.display();
-    ensure!(found["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit}");
+    ensure!(audit["overall_tag"] == *platform, "{name} is not for {platform}. auditwheel says:\n{audit:#}");
     Ok(())
+}
+
+/// Returns auditwheel's description of a wheel.
+fn audit(project: &Project, wheel: &Path, options: &[&str]) -> Result<Value> {
+    let audit = tool(project, "auditwheel")?.args(["show", "--json"]).args(options).arg(wheel).output()?;
+    serde_json::from_str(&audit).context("auditwheel has not printed JSON")
 }
 
 /// Unpacks a wheel into an empty folder.

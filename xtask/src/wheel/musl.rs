@@ -1,8 +1,9 @@
-//! Tries the wheel for Linux with musl without a Python: none for musl is here.
+//! Checks the wheel for Linux with musl, and tries it without a Python: none for musl is here.
 //!
 //! musl's dynamic linker loads the extension module into a program that has all of Python's
 //! functions and variables in name only.
 
+use super::audit;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,6 +13,9 @@ use tooling::tools::{self, Tool};
 
 /// The extension module in the wheel.
 const MODULE: &str = "cntk_reader/_native.abi3.so";
+
+/// The library of musl's functions. musl's dynamic linker takes this name for itself.
+const LIBRARY: &str = "libc.so";
 
 /// The program, without its symbols.
 const LOADER: &str = r#"#include <dlfcn.h>
@@ -26,6 +30,16 @@ int main(int count, char** arguments) {
   return 0;
 }
 "#;
+
+/// Checks that a wheel needs no library but musl's. auditwheel knows only the name that Alpine gives
+/// it, and looks for libraries nowhere: this machine's `libc.so` is that of glibc.
+pub fn auditwheel(project: &Project, wheel: &Path, platform: &str) -> Result<()> {
+    let audit = audit(project, wheel, &["--ldpaths", ""])?;
+    let libraries = audit["external_libs"].as_object().context("auditwheel lists libraries")?;
+    let is_right = audit["sym_tag"] == *platform && libraries.keys().all(|name| name == LIBRARY);
+    ensure!(is_right, "{} is not for {platform}. auditwheel says:\n{audit:#}", wheel.display());
+    Ok(())
+}
 
 /// Loads the module of the unpacked wheel. The program is written beside it.
 pub fn check(project: &Project, unpacked: &Path) -> Result<()> {
