@@ -60,7 +60,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 /// for other systems.
 pub fn step(project: &Project) -> Result<Tally> {
     let mut tally = Tally::default();
-    for platform in [WINDOWS, MACOS] {
+    for platform in [MUSL, WINDOWS, MACOS] {
         let builder = match Builder::new(project, platform) {
             Ok(builder) => builder,
             Err(reason) => {

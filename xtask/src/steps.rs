@@ -101,7 +101,7 @@ pub const ALL: &[Step] = &[
     step("clippy", "clippy reports nothing", clippy),
     step(
         "platforms",
-        "the library, the tool and the Python extension module compile for Windows and macOS",
+        "the library, the tool and the Python extension module compile for musl, Windows and macOS",
         platforms::step,
     ),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
