@@ -11,7 +11,7 @@ use tooling::windows;
 
 /// Builds the zip file, and tries it.
 pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
-    tools::need(project, &[Tool::Zip, Tool::CMake])?;
+    tools::need(project, &[Tool::Zip])?;
     let (builder, dist) = dist(project)?;
     builder.prepare_wine()?;
     let crates = &[LIBRARY, TOOL];

@@ -3,6 +3,7 @@
 use crate::cross::Cross;
 use crate::dist::Dist;
 use crate::project::Project;
+use crate::tools::{self, Tool};
 use crate::{Tally, machine};
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
@@ -23,6 +24,7 @@ impl<'a> Build<'a> {
         folder: &str,
         options: &[&str],
     ) -> Result<Build<'a>> {
+        tools::need(project, &[Tool::Cxx, Tool::CMake])?;
         let folder = project.target.join(folder);
         let prefix = format!("-DCMAKE_PREFIX_PATH={}", dist.folder.display());
         // Unoptimized C++ compiles twice as fast.

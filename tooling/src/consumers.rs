@@ -5,6 +5,7 @@ use crate::cmake::Build;
 use crate::dist::Dist;
 use crate::document::blocks;
 use crate::project::Project;
+use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
@@ -82,6 +83,7 @@ fn by_pkg_config(
     is_static: bool,
     root: Option<&Path>,
 ) -> Result<PathBuf> {
+    tools::need(project, &[Tool::Cxx, Tool::PkgConfig])?;
     let search = dist.folder.join("lib/pkgconfig");
     let mut ask = vec!["--cflags", "--libs", "cntk_reader"];
     if is_static {

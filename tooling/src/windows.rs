@@ -5,6 +5,7 @@ use crate::consumers::{CMAKE_PROJECT, Readme};
 use crate::dist::{self, Dist, Layout};
 use crate::platform::Builder;
 use crate::project::{Project, empty_folder};
+use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,7 @@ pub fn compile(project: &Project, dist: &Dist, source: &Path, folder: &Path) -> 
 
 /// Builds the README's program with CMake, and compares what it prints under Wine.
 pub fn check_readme(project: &Project, builder: &Builder<'_>, dist: &Dist, folder: &Path) -> Result<()> {
+    tools::need(project, &[Tool::CMake])?;
     let readme = Readme::read(project)?;
     empty_folder(folder)?;
     let source = folder.join("readme.cpp");

@@ -10,7 +10,8 @@ use lexopt::prelude::*;
 use std::path::Path;
 use tooling::platform::{ALL, Builder, FRONT_ENDS, MACOS, MUSL, MUSL_AARCH64, WINDOWS};
 use tooling::project::Project;
-use tooling::{Tally, libtest, tools, windows};
+use tooling::tools::{self, Tool};
+use tooling::{Tally, libtest, windows};
 
 /// The extension module of the Python package.
 const EXTENSION: [&str; 2] = ["--package", "cntk-reader-python"];
@@ -76,6 +77,8 @@ pub fn step(project: &Project) -> Result<Tally> {
 }
 
 fn on_windows(project: &Project, builder: &Builder<'_>) -> Result<Tally> {
+    // Compiling takes minutes, so what is missing is said before.
+    tools::need(project, &[Tool::CMake])?;
     builder.prepare_wine()?;
     let built = builder.release()?;
     let dist = project.part("the library for C and C++", || windows::install(project, builder, &built))?;
