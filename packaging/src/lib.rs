@@ -21,7 +21,7 @@ mod tools;
 mod vcpkg;
 mod windows;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::PathBuf;
@@ -118,10 +118,8 @@ fn package(project: &Project, mut parser: Parser) -> Result<()> {
     let mut chosen = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
-            Value(name) if name == "all" => chosen.extend(KINDS),
-            Value(name) => {
-                chosen.push(kind(&name.string()?)?);
-            }
+            Value(name) if name == "all" => chosen.extend(KINDS.iter().map(|kind| kind.name)),
+            Value(name) => chosen.push(kind(&name.string()?)?.name),
             option => return Err(option.unexpected().into()),
         }
     }
@@ -129,9 +127,19 @@ fn package(project: &Project, mut parser: Parser) -> Result<()> {
         bail!("Name the kinds of packages to build, or all:\n{}", list());
     }
     let project = Project { installs: true, ..project.clone() };
-    for kind in chosen {
-        make(&project, kind)?;
+    each(chosen.into_iter(), |name| make(&project, kind(name)?).map(drop))
+}
+
+/// Makes everything that is named, also after a failure: it takes long. The error names what failed.
+fn each<'a>(names: impl Iterator<Item = &'a str>, make: impl Fn(&'a str) -> Result<()>) -> Result<()> {
+    let mut failed = Vec::new();
+    for name in names {
+        if let Err(error) = make(name) {
+            say!("\n{name} failed: {error:#}\n");
+            failed.push(name);
+        }
     }
+    ensure!(failed.is_empty(), "Failed, for the reasons above: {}.", failed.join(", "));
     Ok(())
 }
 
@@ -201,4 +209,24 @@ fn commit(project: &Project) -> Result<Commit> {
 
 fn list() -> String {
     KINDS.iter().map(|kind| format!("  {:<16} {}\n", kind.name, kind.what)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn after_a_failure_the_others_are_made() {
+        let made = RefCell::new(Vec::new());
+        let make = |name| {
+            made.borrow_mut().push(name);
+            ensure!(name != "b" && name != "c", "no reason");
+            Ok(())
+        };
+        let error = each(["a", "b", "c", "d"].into_iter(), make).expect_err("two failures");
+        assert_eq!(error.to_string(), "Failed, for the reasons above: b, c.");
+        assert_eq!(made.take(), ["a", "b", "c", "d"]);
+        each(["a"].into_iter(), make).expect("no failure");
+    }
 }

@@ -7,7 +7,7 @@
 mod abi;
 mod versions;
 
-use crate::{KINDS, checksums, commit, kind, make};
+use crate::{KINDS, checksums, commit, each, kind, make};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -67,15 +67,16 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let notes = check(&project, &version, &state, reviewed_abi)?;
     let folder = project.target.join(format!("release-{version}"));
     empty_folder(&folder)?;
-    for name in all.iter().filter(|name| only.is_empty() || only.iter().any(|chosen| chosen == *name)) {
-        let made = match PYTHON.iter().find(|(python, ..)| python == name) {
+    let chosen = all.iter().filter(|name| only.is_empty() || only.iter().any(|chosen| chosen == *name));
+    each(chosen.copied(), |name| {
+        let made = match PYTHON.iter().find(|(python, ..)| *python == name) {
             Some((_, arguments, below, ending)) => {
                 vec![python(&project, &version, &state, arguments, below, ending)?]
             }
             None => make(&project, kind(name)?)?.files,
         };
-        made.iter().try_for_each(|file| gather(file, &folder, &version))?;
-    }
+        made.iter().try_for_each(|file| gather(file, &folder, &version))
+    })?;
     let has_bill = files(&folder)?.iter().any(|file| file.to_string_lossy().ends_with(BILL));
     ensure!(has_bill || !only.is_empty(), "No package has brought a bill of materials (*{BILL}).");
     // Beside the folder, because it is the text of the release and no file of it.
