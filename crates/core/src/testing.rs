@@ -1,4 +1,4 @@
-//! The extent of tests: in every run, in the long form, and under Miri.
+//! For tests: their extent in every run, in the long form, and under Miri; the system's messages.
 
 /// Returns whether tests run in their long form, as `cargo xtask test --long` requests.
 pub fn is_long() -> bool {
@@ -13,4 +13,10 @@ pub fn cases(long: u32) -> u32 {
         (false, true) => long,
         (false, false) => (long / 10).max(long.min(32)),
     }
+}
+
+/// Returns the system's message for an error number. C libraries differ in it.
+pub fn system_message(number: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(number).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

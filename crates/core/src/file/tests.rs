@@ -50,7 +50,8 @@ fn errors_name_path_offset_and_advice() {
     faults.inject(Operation::Read, Fault::Reads(4), 0, 1);
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, 5);
     let error = file.read_at(2, &mut [0; 8]).expect_err("it fails five times");
-    assert_eq!(error.message(), format!("Error reading file '{path}': Input/output error."));
+    let reason = crate::testing::system_message(libc::EIO);
+    assert_eq!(error.message(), format!("Error reading file '{path}': {reason}."));
     assert!(error.to_string().contains("five attempts"), "{error}");
     let place = error.location();
     assert_eq!((place.file.as_deref(), place.offset), (Some(path.as_str()), Some(6)));

@@ -2,6 +2,9 @@
 
 #[cfg(miri)]
 pub use super::plain::{refuse_cancel, stop_unwinding};
+// musl's `pow` differs from glibc's.
+#[cfg(not(target_env = "gnu"))]
+pub use super::plain::power_of_ten;
 pub use super::unix::*;
 
 use super::HUGE_PAGE;
@@ -137,8 +140,9 @@ pub fn populate(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
-/// Returns the C library's `pow(10, exponent)`, as CNTK does. It is not always the double nearest
-/// to the power.
+/// Returns glibc's `pow(10, exponent)`, as CNTK does. It is not always the double nearest to the
+/// power.
+#[cfg(target_env = "gnu")]
 pub fn power_of_ten(exponent: f64) -> f64 {
     // SAFETY: `pow` has the C signature `double pow(double, double)`, accesses no memory of the
     // caller, and is defined for all arguments.
@@ -146,6 +150,7 @@ pub fn power_of_ten(exponent: f64) -> f64 {
 }
 
 // Declared here instead of calling `f64::powf`, which the compiler may evaluate with its own `pow`.
+#[cfg(target_env = "gnu")]
 unsafe extern "C" {
     fn pow(base: f64, exponent: f64) -> f64;
 }

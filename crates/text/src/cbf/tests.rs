@@ -6,6 +6,7 @@ use crate::cbf::BinaryOptions;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
 use cntk_reader_core::format::Loaded;
 use cntk_reader_core::runtime::log::Logger;
+use cntk_reader_core::testing::system_message;
 
 /// A file in the layout of CNTK's public page: `x` dense 2, `s` sparse 5, two sequences.
 pub const DOCUMENTED: &str = "\
@@ -277,7 +278,7 @@ fn unreadable_chunk_error_has_its_offset() {
     let error = deserializer.load(1).err().expect("it fails");
     assert_eq!(
         error.message(),
-        format!("Error reading file '{}': Input/output error.", options.files.name())
+        format!("Error reading file '{}': {}.", options.files.name(), system_message(libc::EIO))
     );
     let start = deserializer.shared.header.chunks[1].start;
     assert!(error.location().offset.is_some_and(|offset| offset >= start), "{error}");

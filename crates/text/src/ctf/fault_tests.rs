@@ -8,6 +8,7 @@ use cntk_reader_core::format::{ChunkTable, Loaded};
 use cntk_reader_core::runtime::log::Logger;
 use cntk_reader_core::runtime::pool::Pool;
 use cntk_reader_core::stream::{ElementType, Storage};
+use cntk_reader_core::testing::system_message;
 use cntk_reader_core::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -93,7 +94,7 @@ fn indexing_error_has_the_offset_of_the_failed_read() {
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(
         error.message(),
-        format!("Error reading file '{}': Input/output error.", options.files.name())
+        format!("Error reading file '{}': {}.", options.files.name(), system_message(libc::EIO))
     );
     assert_eq!(error.location().file.as_deref(), Some(options.files.name()));
     assert!(error.location().offset.is_some_and(|offset| offset > 0), "{error}");

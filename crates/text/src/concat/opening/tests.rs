@@ -6,6 +6,7 @@ use crate::concat::{Concat, KeyRule};
 use cntk_reader_core::ErrorKind;
 use cntk_reader_core::file::changed;
 use cntk_reader_core::runtime::cancel::Canceller;
+use cntk_reader_core::testing::system_message;
 use std::time::Duration;
 
 /// Opens files of these sizes, or of one byte each.
@@ -150,7 +151,8 @@ fn unavailable_files_are_opened_again() {
         settle(&concat);
         assert_eq!(background(&concat).state.lock().placed, 1);
         let error = concat.chunk(1).expect_err("an unavailable file");
-        assert_eq!(error.message(), format!("Error opening file '{}': Input/output error.", paths[1]));
+        let reason = system_message(libc::EIO);
+        assert_eq!(error.message(), format!("Error opening file '{}': {reason}.", paths[1]));
     }
     assert!((0..4).all(|chunk| concat.chunk(chunk).expect("a file").is_some()));
     let opened = concat.files.format.called("open");

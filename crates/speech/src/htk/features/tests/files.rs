@@ -2,6 +2,7 @@
 
 use super::*;
 use cntk_reader_core::file::faults::{Fault, Faults, Operation};
+use cntk_reader_core::testing::system_message;
 
 #[test]
 fn byte_orders_and_compression_may_differ_between_files() {
@@ -116,7 +117,7 @@ fn reading_survives_transient_faults() {
     faults.inject(Operation::Read, Fault::Fails(libc::EIO), 1, 5);
     let error = opened.load(0).err().expect("five failures");
     assert_eq!(error.kind(), cntk_reader_core::ErrorKind::Io);
-    assert_eq!(error.message(), "error reading from file: Input/output error");
+    assert_eq!(error.message(), format!("error reading from file: {}", system_message(libc::EIO)));
     let script = write(&path, "b.scp", format!("u1={path}[0,99]\n"));
     assert_eq!(failure(&options(&script)).message(), "error reading from file: Is a directory");
 }
