@@ -23,7 +23,7 @@ fn wheel(project: &Project) -> Result<PathBuf> {
     for entry in std::fs::read_dir(project.target.join("wheel"))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with("_x86_64.whl") && name.contains("-manylinux_2_17_") {
+        if name.contains("manylinux_2_17_x86_64") {
             return Ok(path);
         }
     }

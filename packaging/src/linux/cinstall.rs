@@ -18,7 +18,7 @@ pub fn make(project: &Project, packages: &Packages) -> Result<Made> {
     let dist = project.part("library, release mode", || dist::build(project))?;
     let (root, time) = (packages.folder.join("root"), crate::commit(project)?.seconds);
     empty_folder(&root)?;
-    let run = project.run(&program.to_string_lossy()).args(["cinstall", "--quiet", "--release"]);
+    let run = project.run(&program.to_string_lossy()).args(["cinstall", "--release"]);
     let run = run.args(["--package", "cntk-reader-clib", "--prefix", "/usr", "--libdir", "/usr/lib"]);
     let run = run.args(["--target", TARGET, "--destdir"]).arg(&root).env("SOURCE_DATE_EPOCH", time);
     let run = run.envs(&dist::release_variables(project)).env("CARGO_TARGET_DIR", &project.target);
