@@ -31,7 +31,7 @@ const CONTENTS: [&str; 12] = [
 /// Output of the example in Rust, without the paths and the number formats of other lines.
 const EXAMPLE_OUTPUT: [&str; 4] = [
     "features: Dense, samples of shape [3]",
-    "labels: Sparse, samples of shape [10]",
+    "labels: SparseCsc, samples of shape [10]",
     "256 samples of 3 values, 256 labels",
     "232 samples of 3 values, 232 labels",
 ];
