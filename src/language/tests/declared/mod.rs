@@ -53,7 +53,7 @@ fn sources(without: &str) -> Vec<(String, String)> {
         for entry in std::fs::read_dir(folder).expect("the sources").flatten() {
             let path = entry.path();
             let inside = path.strip_prefix(root).expect("a path in the project");
-            let name = format!("/{}", inside.display());
+            let name = format!("/{}", inside.display()).replace(std::path::MAIN_SEPARATOR, "/");
             let is_left_out = !without.is_empty() && name.contains(without)
                 || name.contains("crates/core/src/option/")
                 || name.contains("tests")
