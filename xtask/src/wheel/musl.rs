@@ -31,8 +31,8 @@ int main(int count, char** arguments) {
 }
 "#;
 
-/// Checks that a wheel needs no library but musl's. auditwheel knows only the name that Alpine gives
-/// it, and looks for libraries nowhere: this machine's `libc.so` is that of glibc.
+/// Checks that a wheel needs no library but musl's. auditwheel accepts it only under the name that
+/// Alpine uses. It searches no folders here, because this machine's `libc.so` belongs to glibc.
 pub fn auditwheel(project: &Project, wheel: &Path, platform: &str) -> Result<()> {
     let audit = audit(project, wheel, &["--ldpaths", ""])?;
     let libraries = audit["external_libs"].as_object().context("auditwheel lists libraries")?;
